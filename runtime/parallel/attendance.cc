@@ -15,7 +15,8 @@
 namespace muster {
 namespace {
 
-// Backends' errors contain these words when another rank is gone, is late, or is in another collective.
+// If another rank is gone, is late, or is in another collective, the errors of the backends contain one of
+// these texts.
 constexpr std::string_view kMismatch = "collective mismatch";
 constexpr std::array<std::string_view, 7> kAboutPeers{
     "shm: ",       "mpi: ",  "Connection closed by peer", "Connection reset by peer", "Timed out waiting",
@@ -88,8 +89,8 @@ void Attendance::ends() {
   if (count_ > 0) say(left_, fmt::format("{} {} {} {}", rank_, count_.load(), kAllLoops, 0));
 }
 
-// Replaces `before` by `text` in the store. Keeps another rank's text: it is enough to know one rank
-// that has left.
+// If the store has the text `before`, replaces it by `text`. If it has the text of another rank, keeps that
+// text, because it is enough to know one rank that has left.
 void Attendance::say(const std::string& before, const std::string& text) {
   const auto store = store_.lock();
   if (store == nullptr) return;
@@ -107,8 +108,9 @@ std::string Attendance::said(c10d::Store& store) const {
   return {bytes.begin(), bytes.end()};
 }
 
-// Parses what the store says. Returns the rank if it has left this rank's loop, or all loops, after fewer
-// reductions than this rank has begun.
+// A rank that leaves a loop writes a text to the store. `said` is this text. Returns what it says if the rank
+// has left this rank's loop, or all loops, and if it has taken part in fewer reductions than this rank has
+// begun. Otherwise returns nothing.
 std::optional<Attendance::Left> Attendance::who_left(const std::string& said) const {
   Left left;
   long count = 0, loader = 0, end = 0;

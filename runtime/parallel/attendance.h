@@ -23,8 +23,9 @@ namespace muster {
 
 class Attendance {
  public:
-  // `group_key`: the prefix of the group's keys in the job's store. `who_is_gone`: returns the names of the
-  // group's ranks that are gone. explain() uses it if no rank has left its loop.
+  // `group_key` is the prefix of the group's keys in the job's store. `who_is_gone` returns the names of the
+  // group's ranks whose processes have ended. explain() calls it if no rank has told the others that it left
+  // its loop.
   Attendance(const c10::intrusive_ptr<c10d::Store>& store, int rank, const std::string& group_key = "",
              std::function<std::string()> who_is_gone = nullptr);
   Attendance(const Attendance&) = delete;
@@ -39,10 +40,10 @@ class Attendance {
   void ends();     // call at the end of the training
   // Call this when a join begins or ends. In a join, ranks are allowed to leave their loops at any time.
   void joins(bool joins) { joins_ = joins; }
-  // Returns an explanation of an exception with this text. Returns "" if the exception is not about another
-  // rank, or if the cause is unknown.
+  // Explains an exception that has this text. If the exception is not about another rank, or if the cause is
+  // unknown, returns "".
   std::string explain(const std::string& text) const;
-  // Returns an error message if another rank has left the loop that this rank is in, else "".
+  // If another rank has left the loop that this rank is in, returns an error message. Otherwise returns "".
   std::string deserted() const;
 
  private:

@@ -18,7 +18,7 @@ std::unique_ptr<c10d::CommHookInterface> make_comm_hook(CommHook hook,
 // Divides a bucket by the number of ranks and starts an all-reduce, as the Reducer does without a hook.
 c10::intrusive_ptr<c10::ivalue::Future> start_mean(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                                    const at::Tensor& gradients);
-// Returns a completed future, for a bucket that is already reduced or stays as it is.
+// Returns a completed future. It is for a bucket that is already reduced, or that stays as it is.
 c10::intrusive_ptr<c10::ivalue::Future> finished(const at::Tensor& gradients);
 
 }  // namespace muster

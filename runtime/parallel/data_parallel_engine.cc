@@ -1,4 +1,4 @@
-// Does the same around the Reducer as torch/nn/parallel/distributed.py of the same torch release.
+// This code uses the Reducer in the same way as torch/nn/parallel/distributed.py of the same torch release.
 
 #include <algorithm>
 #include <atomic>
@@ -30,13 +30,13 @@ namespace {
 
 constexpr std::size_t kBroadcastBucketBytes = 250 * 1024 * 1024;
 
-// Inside join(), the ranks that have ended must take part in the collectives of the ranks that still train.
-// So before each forward pass, the training ranks say which collectives follow: all ranks take the maximum of
-// these four values. Ranks that have ended send kNothing.
+// Inside join(), a rank whose loop has ended must take part in the collectives of the ranks that still train.
+// So before each forward pass, the training ranks tell which collectives follow. To do so, all ranks compute
+// the maximum of these four values over the ranks. Ranks whose loops have ended send kNothing.
 enum Say : std::int64_t { kBuildsGraph, kReduces, kEndedEarly, kHasBuffers, kSayCount };
 constexpr std::int64_t kNothing = -1;
 
-// The returned function can be called even after the group or the whole job has been destroyed.
+// The returned function can be called even when the group or the whole job has been destroyed.
 std::function<std::string()> who_is_gone_of(const Group& group) {
   return [job = state_of(group).job, ranks = group.ranks(), name = group.description()] {
     const auto state = job.lock();
@@ -67,7 +67,8 @@ struct DataParallelEngine::State {
   // outlive this object.
   std::shared_ptr<bool> delayed_all_reduce = std::make_shared<bool>(false);
 
-  // Waits are measured only on the CPU: a GPU computes while the program goes on.
+  // Waiting is measured only on the CPU. On a GPU the program does not wait, because the GPU computes while
+  // the program goes on.
   bool on_cpu() const { return parameters.tensors.front().is_cpu(); }
   bool broadcasts_buffers_now() const { return options.broadcast_buffers && sync_buffers_next; }
   void broadcast_states(std::int64_t source);
@@ -108,8 +109,9 @@ void DataParallelEngine::State::begin_reduction() {
   step_time().meets(state_of(group).key);
 }
 
-// Tells the ranks that have ended which collectives follow. Returns the rank in the group whose buffers all
-// ranks copy: the highest rank that still trains, as in PyTorch.
+// In a join, a training rank calls this before each forward pass. It tells the ranks whose loops have ended
+// which collectives follow. Returns the rank in the group whose buffers all ranks copy. That is the highest
+// rank that still trains, as in PyTorch.
 std::int64_t DataParallelEngine::State::tell_joined_ranks() {
   std::vector<torch::Tensor> active{torch::ones({1})};
   auto counted = group.process_group()->allreduce(active);
@@ -157,7 +159,7 @@ void DataParallelEngine::State::broadcast_model_of_last(bool last) {
   broadcast_states(source.item<std::int64_t>());
 }
 
-// Returns for each flag whether it is set on any rank, as a bool tensor on the CPU.
+// For each flag, returns true if it is set on any rank. The result is a bool tensor on the CPU.
 at::Tensor DataParallelEngine::State::on_any_rank(const std::vector<std::uint8_t>& here) const {
   const at::Tensor all = torch::tensor(here).to(group.device());
   if (group.size() > 1) all_reduce(group, all, ReduceOp::kMax);
@@ -227,7 +229,8 @@ void DataParallelEngine::before_forward() {
   std::optional<InStepPart> waiting;
   if (state.on_cpu() && (state.join || state.broadcasts_buffers_now())) waiting.emplace(kCommunicatePart);
   const std::int64_t source = state.join ? state.tell_joined_ranks() : 0;
-  // Rebuilds the buckets here, because the least memory is in use before the forward pass.
+  // Before the forward pass, less memory is in use than at any other time of a step. So the buckets are
+  // rebuilt here.
   if (torch::GradMode::is_enabled()) state.reduction->rebuild_buckets();
   if (state.broadcasts_buffers_now()) state.broadcast_buffers(source);
 }
@@ -268,8 +271,9 @@ void DataParallelEngine::broadcast_buffers() {
   if (state_->broadcasts_buffers_now()) state_->broadcast_buffers(0);
 }
 
-// The Reducer reduces gradients as they arrive in a backward pass. So this function runs a backward pass that
-// adds zero to each gradient. If no rank has a gradient of a parameter, the parameter has none afterwards.
+// The Reducer can only reduce gradients that arrive in a backward pass. So this function runs a backward pass
+// that adds zero to each gradient. If no rank has a gradient of a parameter, the parameter has none
+// afterwards.
 void DataParallelEngine::reduce_grads() {
   State& state = *state_;
   if (state.join || state.options.static_graph ||
@@ -372,8 +376,8 @@ void DataParallelEngine::join(const std::function<void()>& body, const JoinOptio
 
 BucketOrder DataParallelEngine::bucket_order() {
   State& state = *state_;
-  // Settles the order now, not in the next forward pass. So a run that continues and a run that resumes from
-  // this checkpoint use the same order from the next step on.
+  // The order is settled here instead of in the next forward pass. So a run that continues and a run that
+  // resumes from this checkpoint use the same order from the next step on.
   state.reduction->rebuild_buckets();
   BucketOrder order;
   if (!state.reduction->settled()) return order;

@@ -13,8 +13,8 @@
 
 namespace muster {
 
-// Each entry has a name and properties, such as {"parameter 'conv1.weight'", "Float [8, 1, 3, 3] on cpu"}.
-// Neither text contains a tab or a line end.
+// Describes a model by entries. Each entry is a name with properties, such as {"parameter 'conv1.weight'",
+// "Float [8, 1, 3, 3] on cpu"}. Neither text contains a tab or a line end.
 using ModelDescription = std::vector<std::pair<std::string, std::string>>;
 
 std::string to_text(const ModelDescription& description);

@@ -12,8 +12,8 @@
 namespace muster {
 namespace {
 
-// Calls a function, then passes the gradients through. A missing gradient stays missing. So the Reducer
-// learns that an output is not part of the loss.
+// Calls a function when gradients arrive, and then passes the gradients on. A gradient that is missing stays
+// missing, so the Reducer learns that this output is not part of the loss.
 class Sink : public torch::autograd::Node {
  public:
   Sink(torch::autograd::edge_list&& next, std::function<void()> on_backward)

@@ -114,8 +114,8 @@ class PowerSGDHook : public LowRankHook {
  private:
   at::Tensor row_of(const at::Tensor& gradients) const override { return gradients; }
 
-  // Divides the gradients into those to compress and those to send whole. Orders the compressed ones by
-  // shape, and the shapes as they appear in the bucket.
+  // Divides the gradients into those that are compressed and those that are sent whole. Compressed gradients
+  // of the same shape are put together. The shapes have the order in which they first appear in the bucket.
   Parts parts_of(const c10d::GradBucket& bucket) {
     Parts parts;
     const auto rank = state_->options_.matrix_approximation_rank;

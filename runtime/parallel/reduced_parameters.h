@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// Lists the parameters in the order of named_modules(), a shared parameter only once.
+// The parameters in the order of named_modules(). A shared parameter is listed only once.
 struct ReducedParameters {
   std::vector<torch::Tensor> tensors;
   std::vector<std::string> names;
@@ -17,8 +17,8 @@ struct ReducedParameters {
   std::vector<std::pair<std::string, torch::Tensor>> frozen;  // parameters that are not reduced
 };
 
-// Throws std::invalid_argument if no parameter needs a gradient, or if such parameters are on several
-// kinds of devices.
+// Returns the parameters that need a gradient. If there is none, or if they are on several kinds of devices,
+// throws std::invalid_argument.
 ReducedParameters parameters_to_reduce(const torch::nn::Module& module);
 
 // Throws std::invalid_argument if the parameters and the job are on different kinds of devices. The message
@@ -30,7 +30,8 @@ void require_on_device_of(const ReducedParameters& parameters, c10::Device job_d
 // its gradient. The message says what to do.
 void require_frozen(const ReducedParameters& parameters);
 
-// Appends detached tensors in the same memory. Appends a tensor that occurs twice only once.
+// Detaches each tensor and appends the result, which shares its memory. If a tensor occurs twice, it is
+// appended only once.
 void append_detached(const std::vector<torch::Tensor>& tensors, std::vector<torch::Tensor>& all);
 
 }  // namespace muster

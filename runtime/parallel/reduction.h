@@ -1,7 +1,8 @@
-// Wraps c10d::Reducer, which no other source names: makes one, and offers what Muster needs from it.
+// Wraps c10d::Reducer. All other code uses this class instead, which makes a Reducer and offers what Muster
+// needs from it.
 //
-// Keeps the process group and the parameters alive. Only the training thread uses it. All ranks must call the
-// functions alike, except order() and settled().
+// It keeps the process group and the parameters alive. Only the training thread uses it. All ranks must call
+// the same functions in the same order; order() and settled() are exceptions.
 #pragma once
 
 #include <memory>
@@ -39,10 +40,10 @@ class Reduction {
   bool settled() const { return !pinned_.empty() || !reducer_->should_rebuild_buckets(); }
   Order order() const { return pinned_.empty() ? current_order() : pinned_; }
 
-  // Sets the divisor of the next backward pass: the result of `active`, an all-reduce of one number. If
-  // `active` is null, the divisor is the number of ranks.
+  // Sets the divisor of the next backward pass. `active` is an all-reduce of one number, and its result
+  // becomes the divisor. If `active` is null, the divisor is the number of ranks.
   void divide_by(c10::intrusive_ptr<c10d::Work> active);
-  // Takes part in the collectives of the other ranks' backward pass, with gradients of zero.
+  // While other ranks run a backward pass, takes part in its collectives with gradients of zero.
   void shadow_backward();
 
  private:

@@ -86,7 +86,8 @@ void Replicas::refresh(std::size_t count) const {
     for (std::size_t k = 0; k < own_modules.size(); ++k) own_modules[k]->train(modules[k]->is_training());
   }
   if (!torch::GradMode::is_enabled()) return;
-  // Connects the copies with the parameters in the graph: SumGradients passes the copies' gradients on.
+  // Makes autograd treat the copies as results of the parameters: SumGradients sums the copies' gradients and
+  // passes the sum on to the parameter.
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     if (!parameters[k].requires_grad()) continue;
     const auto sum = compat::make_node<SumGradients>(

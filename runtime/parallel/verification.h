@@ -18,7 +18,7 @@ ModelDescription describe_model(const torch::nn::Module& module,
                                 const DistributedDataParallelOptions& options);
 
 // If the descriptions differ, throws the same std::invalid_argument on all ranks. The exception names the
-// first difference. `what`: the subject of the message, such as "the pipeline".
+// first difference. `what` is the subject of its message, such as "the pipeline".
 void require_equal_on_all_ranks(const Group& group, const std::string& what,
                                 const ModelDescription& description);
 

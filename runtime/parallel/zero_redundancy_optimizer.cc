@@ -29,7 +29,8 @@ std::map<const void*, int> owners_of(const std::vector<optim::OptimizerParamGrou
   return owners;
 }
 
-// Calls use() with runs of parameters of one device and type. One message carries a run.
+// Calls use() with runs of consecutive parameters that have the same device and type. The values of a run are
+// sent in one message.
 template <class Use>
 void for_each_run(const std::vector<at::Tensor>& parameters, const Use& use) {
   constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;

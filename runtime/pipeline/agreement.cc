@@ -35,7 +35,8 @@ Value value_or_refuse(Expected<Value> value) {
   return std::move(*value);
 }
 
-// Throws unless all ranks have the same settings. Comes before any computation with the settings.
+// If the ranks have different settings, throws an error. This check comes before any computation with the
+// settings.
 void require_agreement(const std::string& name, const std::string& file, int n_microbatches, int num_stages,
                        const PipelineOptions& options, const Group& group) {
   const ModelDescription agreed{

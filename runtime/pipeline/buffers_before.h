@@ -1,4 +1,4 @@
-// Restores the buffers of a module, such as running statistics, after a forward that is only a trial.
+// Restores the buffers of a module, such as running statistics, after a forward pass that is only a trial.
 //
 // Only one thread uses an object.
 #pragma once

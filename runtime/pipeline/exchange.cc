@@ -10,11 +10,11 @@ namespace muster {
 
 namespace {
 
-// How many receives are posted ahead for each other rank: while the stage uses one message, the
-// next can arrive.
+// How many receives are posted ahead for each other rank. With two, the next message can arrive while the
+// stage uses the current one.
 constexpr std::size_t kPostedAhead = 2;
-// Separates these messages from the program's own. NCCL has no tags: with NCCL, the program must not send
-// messages at the same time.
+// This tag separates these messages from the program's own. NCCL has no tags, so with NCCL the program must
+// not send messages at the same time.
 constexpr int kMessageTag = 0x6d70;
 
 }  // namespace

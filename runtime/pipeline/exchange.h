@@ -34,14 +34,15 @@ struct StageKinds {
 class Exchange {
  public:
   // A rank's number in the schedule is its rank in `group`. `plan` and `kinds` must outlive the object. With
-  // NCCL, connects this rank with the ranks in the plan: they must construct their Exchange at the same time.
+  // NCCL, the constructor connects this rank with the ranks in the plan, so these ranks must construct their
+  // Exchange at the same time.
   Exchange(Group group, const ExchangePlan& plan, const std::map<int, StageKinds>& kinds);
 
   // Waits for the message and returns its tensors. For kBackward, these are the gradients of the outputs that
   // need a gradient.
   std::vector<at::Tensor> take(const StageMessage& message);
   void give(const StageMessage& message, std::vector<at::Tensor> tensors);
-  // Waits until the other ranks have taken all that was given.
+  // Waits until the other ranks have received everything that was passed to give().
   void finish();
 
  private:

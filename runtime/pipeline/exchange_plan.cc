@@ -7,14 +7,16 @@ namespace muster {
 
 namespace {
 
-// Returns the message that the computation needs from another stage, if any.
+// Returns the message with the input that the computation needs from another stage. Returns nothing if it
+// needs none.
 std::optional<StageMessage> taken_by(const Instruction& compute, int stages) {
   if (!input_of(compute, stages)) return std::nullopt;
   return StageMessage{compute.op == Op::kForward ? Op::kForward : Op::kBackward, compute.stage,
                       compute.microbatch};
 }
 
-// Returns the message with the computation's result for another stage, if any.
+// Returns the message that sends the result of `compute` to another stage. Returns nothing if no other stage
+// needs the result.
 std::optional<StageMessage> given_by(const Instruction& compute, int stages) {
   if (!is_compute(compute.op) || compute.op == Op::kBackwardWeight) return std::nullopt;
   const bool forward = compute.op == Op::kForward;
@@ -46,8 +48,8 @@ std::vector<StageMessage> messages(const Ranks& ranks, int from, int to) {
   return all;
 }
 
-// Returns a number for each message from `peer` to `rank`: how many messages at the front of `out` the peer
-// has used when it sends that message.
+// Returns a number for each message from `peer` to `rank`. It says how many messages at the front of `out`
+// the peer has used by the time that it sends this message.
 std::vector<int> arrived_before(const Ranks& ranks, int rank, int peer,
                                 const std::vector<StageMessage>& out) {
   std::vector<int> arrived;

@@ -11,8 +11,8 @@
 
 namespace muster {
 
-// A message to a stage. kForward: the stage's inputs, from the stage before it. kBackward: the gradients of
-// the stage's outputs, from the stage after it.
+// A message to a stage. With kForward, it has the stage's inputs and comes from the stage before it. With
+// kBackward, it has the gradients of the stage's outputs and comes from the stage after it.
 struct StageMessage {
   Op op = Op::kForward;
   int stage = 0;  // the receiver
@@ -24,8 +24,8 @@ struct Channel {
   int peer = 0;  // rank in the schedule
   std::vector<StageMessage> in;
   std::vector<StageMessage> out;
-  // For each message of `in`: how many messages of `out` the peer has certainly received by the time that
-  // this message arrives.
+  // arrived[i] is the number of messages of `out` that the peer has certainly received by the time that in[i]
+  // arrives here.
   std::vector<int> arrived;
 };
 

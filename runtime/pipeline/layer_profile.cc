@@ -51,7 +51,7 @@ bool is_trained(const torch::nn::Module& module) {
 
 class MeasuredLayer {
  public:
-  // `needs_gradient`: the inputs need gradients, because an earlier layer has weights.
+  // `needs_gradient` says that the inputs need gradients. That is so if an earlier layer has weights.
   MeasuredLayer(StageModule& module, const Tensors& inputs, bool needs_gradient, at::Tensor others)
       : module_(module),
         others_(std::move(others)),
@@ -64,7 +64,7 @@ class MeasuredLayer {
     }
   }
 
-  // Runs the layer once without measuring its time; this allocates the gradients. Returns the outputs.
+  // Runs the layer once without measuring its time. This run allocates the gradients. Returns the outputs.
   Tensors begin(LayerProfile& profile) {
     const auto bytes = std::make_shared<AllocatedBytes>();
     const Tensors inputs = given();
@@ -80,8 +80,8 @@ class MeasuredLayer {
     return outputs;
   }
 
-  // Keeps several microbatches under way at once, as a schedule does. Otherwise all would reuse the same
-  // memory, which is faster.
+  // Keeps the activations of several microbatches alive at once, as a schedule does. If there were only one,
+  // all microbatches would reuse the same memory. That is faster than in a training.
   void measure(LayerProfile& profile, int repetitions) {
     constexpr int kUnderWay = 4;
     std::vector<double> forwards, wholes, inputs, weights;
@@ -160,7 +160,8 @@ class MeasuredLayer {
     return seconds_since(begin);
   }
 
-  // Appends the times of both parts. Returns true if the first part computed no weight gradient.
+  // Runs the backward pass in two parts. Appends the time of the first part to `inputs`, and the time of the
+  // second to `weights`. Returns true if the first part computed no weight gradient.
   bool backward_in_two_parts(std::vector<double>& inputs, std::vector<double>& weights) const {
     WeightGrads later;
     Tensors outputs;

@@ -1,9 +1,9 @@
-// Seeds the random numbers of a layer (dropout) in a pipeline by step, microbatch and the layer's place in
-// the undivided model.
+// Seeds the random numbers that a layer of a pipeline draws, for example for dropout. The seed depends on the
+// step, the microbatch and the layer's place in the undivided model.
 //
 // So a layer draws the same numbers in every schedule, with any division into stages, and in a single
-// process. A recomputed forward pass draws them again. Uses the device's default generator of torch: only one
-// thread at a time is allowed to use it.
+// process. If a forward pass is computed again, it draws the same numbers again. The numbers come from
+// torch's default generator of the device, so only one thread at a time may use the generator.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -12,11 +12,11 @@
 
 namespace muster {
 
-// While a LayerRandom lives, begin_layer() in this thread seeds the device's generator. The destructor
+// While a LayerRandom exists, begin_layer() in this thread seeds the device's generator. The destructor
 // restores the generator's state.
 class LayerRandom {
  public:
-  // `seed`: the microbatch's seed.
+  // `seed` is the seed of the microbatch.
   LayerRandom(std::uint64_t seed, c10::Device device);
   LayerRandom(const LayerRandom&) = delete;
   LayerRandom& operator=(const LayerRandom&) = delete;
@@ -30,8 +30,8 @@ class LayerRandom {
   LayerRandom* outer_;
 };
 
-// Seeds the generator for the layer with this number in the undivided model. Does nothing if
-// no LayerRandom lives.
+// Seeds the generator for the layer with this number in the undivided model. If there is no LayerRandom in
+// this thread, does nothing.
 void begin_layer(std::uint64_t layer);
 
 // Mixes two numbers into one, so that similar inputs give unrelated results.

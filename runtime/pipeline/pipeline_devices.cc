@@ -30,8 +30,8 @@ void add_tensors(const torch::OrderedDict<std::string, at::Tensor>& tensors, con
   }
 }
 
-// Registers the tensors and children of `parts` in `node`. Unites children of the same name into one module
-// in the same way.
+// Registers the tensors and children of `parts` in `node`. If several parts have a child of the same name,
+// the children are united into one module in the same way.
 void unite(const std::vector<ModulePointer>& parts, const std::string& prefix, torch::nn::Module& node) {
   torch::OrderedDict<std::string, at::Tensor> parameters;
   torch::OrderedDict<std::string, at::Tensor> buffers;
@@ -120,7 +120,8 @@ at::Tensor ModelParallel::forward(const at::Tensor& input) {
   return std::move(outputs.front());
 }
 
-// Calls train() of each stage, too, because unite() can have registered only the stage's children.
+// Module::train() reaches only registered modules. unite() can have registered a stage's children without the
+// stage itself, so this function calls train() of each stage, too.
 void ModelParallel::train(bool on) {
   Module::train(on);
   for (const DeviceStage& stage : stages_) stage.module()->train(on);
@@ -136,9 +137,9 @@ PipelineParallel::PipelineParallel(std::vector<DeviceStage> stages, std::int64_t
 std::vector<at::Tensor> PipelineParallel::forward(const std::vector<at::Tensor>& inputs) {
   std::vector<std::vector<at::Tensor>> parts = cut(inputs, split_size_);
   const std::size_t count = stages().size();
-  // A copy between GPUs waits for all earlier work of both GPUs. So this copies each output to the next GPU
-  // before the GPU that computed it gets its next part. In each turn, earlier stages go first, so that they
-  // stay ahead of later stages.
+  // A copy between GPUs waits for all earlier work of both GPUs. So each output is copied to the next GPU
+  // before the GPU that computed it gets its next part. In each turn, the earlier stages compute first, so
+  // that they stay ahead of the later ones.
   for (std::size_t turn = 0; turn + 1 < parts.size() + count; ++turn) {
     for (std::size_t stage = 0; stage < count && stage <= turn; ++stage) {
       const std::size_t part = turn - stage;

@@ -100,8 +100,8 @@ class StageBuilder {
   }
 
  private:
-  // Registers the module under its name: each part before a dot becomes a Folder. Refuses a name inside a
-  // module that is not a Folder.
+  // Registers the module in the stage under its name. Each part of the name that ends at a dot becomes a
+  // Folder. If such a part names a module that is not a Folder, throws an error.
   void place(const std::string& name, const std::shared_ptr<torch::nn::Module>& module) {
     torch::nn::Module* folder = stage_.get();
     std::size_t begin = 0;

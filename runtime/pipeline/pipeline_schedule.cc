@@ -84,8 +84,8 @@ struct PipelineSchedule::State {
         PipelineOptions chosen);
 
   StageRunner::Pass begin_pass(bool trains) const;
-  // The inputs and the target of the whole batch, as far as this rank's stages use them. `size`:
-  // samples per microbatch.
+  // The inputs and the target of the whole batch. A tensor that this rank's stages do not use is missing.
+  // `size` is the number of samples per microbatch.
   struct Microbatches {
     std::vector<at::Tensor> inputs;
     at::Tensor target;
@@ -276,9 +276,9 @@ PipelineSchedule::State::Microbatches PipelineSchedule::State::cut(const Pipelin
   return cut;
 }
 
-// Runs one microbatch of zeros through all stages, to find the kinds (shapes and types) of their inputs and
-// outputs. Each stage sends the next one the kinds of its outputs, and the share of the data that the inputs
-// come from (same_samples.h).
+// Runs one microbatch of zeros through all stages. This finds the kinds (shapes and types) of their inputs
+// and outputs. Each stage sends the next stage the kinds of its outputs. It also sends which share of the
+// data the inputs come from (same_samples.h).
 void PipelineSchedule::State::find_kinds(const Microbatches& microbatches, const StageRunner::Pass& pass) {
   std::string share = microbatches.inputs.empty() ? "" : share_of(microbatches.inputs.front());
   for (StageRunner& runner : runners) {
@@ -394,8 +394,9 @@ void PipelineSchedule::State::keep_loss() {
   last_loss = options.scale_grads ? all.mean() : all.sum();
 }
 
-// Divides the time that the step waited for other ranks into bubble, imbalance and link. The ratio is that of
-// the newest profiled step. All ranks together profile the 8th step, the 16th, the 32nd, and so on.
+// The step has waited for other ranks. This function divides the waiting time into three parts of the step
+// profile: "bubble", "imbalance" and "link". The ratio is that of the newest profiled step. All ranks
+// together profile the 8th step, the 16th, the 32nd, and so on.
 void PipelineSchedule::State::tell_what_it_waited_for(TimePoint began) {
   const Duration waited = times.waited(began, Clock::now());
   if (++steps_here >= kFirstLook && std::has_single_bit(steps_here))
@@ -448,7 +449,8 @@ std::vector<at::Tensor> PipelineSchedule::eval(const PipelineBatch& batch) {
   const torch::NoGradGuard no_grad;
   const State::Microbatches microbatches = state.cut(batch, /*needs_target=*/false);
   const StageRunner::Pass pass = state.begin_pass(/*trains=*/false);
-  // The next training step must find the kinds again.
+  // This batch can have other kinds of tensors than the batches of the training. So the next training step
+  // must find the kinds again.
   state.kinds_are_of_training = false;
   state.find_kinds(microbatches, pass);
   const auto of_microbatches = state.run(state.evaluation, microbatches, pass);

@@ -17,7 +17,7 @@ class ReplicaSums {
   // Ignores parameters that need no gradient.
   ReplicaSums(const Group& replicas, const std::vector<at::Tensor>& parameters);
 
-  // begin() starts the sums: call it when the stage's last gradient of the step is ready. finish() waits for
+  // Call begin() when the stage's last gradient of the step is ready. It starts the sums. finish() waits for
   // the sums and stores the means.
   void begin();
   void finish();

@@ -21,9 +21,9 @@ namespace muster::detail {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// A thread that defers adds this dispatch key to its operators. torch itself does not use the key, and it
-// comes before all keys that compute. Operators without a kernel for it fall through to the next key. So a
-// thread that does not defer pays nothing.
+// A thread that defers adds this dispatch key to its operators. torch itself does not use the key. torch
+// looks at it before all keys that compute. If an operator has no kernel for this key, torch goes on to the
+// next key. A thread that does not defer does not have the key, so it pays nothing.
 constexpr auto kDeferringKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 constexpr c10::DispatchKeySet kBelowDeferring(c10::DispatchKeySet::FULL_AFTER, kDeferringKey);
 
@@ -34,11 +34,12 @@ class SeparableLayer {
   SeparableLayer(const SeparableLayer&) = delete;
   SeparableLayer& operator=(const SeparableLayer&) = delete;
   virtual ~SeparableLayer() = default;
-  // `gradient` is that of the output. Called only if the layer's input needs a gradient.
+  // `gradient` is the gradient of the layer's output. This function is called only if the layer's input needs
+  // a gradient.
   virtual at::Tensor input_gradient(const at::Tensor& gradient) = 0;
   virtual void add_weight_gradients(at::Tensor&& gradient) = 0;
-  // The program adds `leaf` to the layer's output. Makes `leaf` the layer's bias. Returns false if the layer
-  // cannot take a bias.
+  // Call this if the program adds `leaf` to the layer's output. It makes `leaf` the layer's bias. Returns
+  // false if the layer cannot take a bias.
   virtual bool take_bias(const at::Tensor& /*leaf*/) { return false; }
 };
 
@@ -64,23 +65,26 @@ class WeightNotes {
   bool abandoned_ = false;
 };
 
-// This thread's forward passes defer to these notes. Null if they do not defer.
+// If the layers in this thread's forward passes defer their weight gradients, this points to the notes that
+// they defer them to. Otherwise it is null.
 extern thread_local const std::shared_ptr<WeightNotes>* deferring_to;
 
-// Returns true if a kernel that was called with these keys must defer. Otherwise the layer runs as always.
-// For example, a call under autocast does not defer: autocast's kernel calls the layer again, with copies of
-// the right type, and that call can defer.
+// Returns true if a kernel that was called with these keys must defer its weight gradients. Otherwise the
+// kernel computes as without deferring. For example, it does not defer in a call under autocast. Autocast's
+// own kernel then calls the layer again, with copies of the right type, and that second call can defer.
 bool defers(c10::DispatchKeySet keys);
 
-// Where a parameter's gradient goes. The leaf is undefined if the parameter needs no gradient.
+// Says where a parameter's gradient goes. If the parameter needs no gradient, the leaf is undefined.
 struct GradientSource {
   at::Tensor leaf;
   bool transposed = false;  // the parameter is leaf.t()
 };
-// Finds the leaf behind autocast's copy and a transpose. Returns nothing if the gradient cannot be deferred,
-// so that backward() must compute it.
+// Finds the leaf that gets the parameter's gradient. The parameter can be the leaf itself, autocast's copy of
+// it, or its transpose. If the gradient cannot be deferred, this function returns nothing, and backward()
+// must compute the gradient.
 std::optional<GradientSource> source_of(const at::Tensor& parameter);
-// Returns the leaf of source_of(). Returns nothing if source_of() does, or if the parameter is transposed.
+// Returns the leaf that source_of() finds. Returns nothing if source_of() returns nothing, or if the
+// parameter is the leaf's transpose.
 OptionalTensor leaf_of(const OptionalTensor& parameter);
 
 struct Leaves {
@@ -96,12 +100,12 @@ std::optional<Leaves> leaves_of(c10::DispatchKeySet keys, const OptionalTensor& 
 
 // Adds the layer's node to the graph, between `output` and `input`. So backward() calls the layer.
 void set_layer(const at::Tensor& output, const at::Tensor& input, std::shared_ptr<SeparableLayer> layer);
-// Returns the layer of this output. Returns null if there is none, or if something has already been computed
-// from the output.
+// Returns the layer that computed this output. If there is none, or if something has already been computed
+// from the output, returns null.
 SeparableLayer* layer_of_unused(const at::Tensor& output);
 
-// Saves a detached tensor, because a waiting layer must not keep a graph alive. Saves its version, too:
-// unpack() throws if the tensor was changed in between.
+// Saves the tensor without its graph. A layer that waits for compute() would otherwise keep the graph alive.
+// The tensor's version is saved, too. If the tensor is changed before unpack(), unpack() throws.
 torch::autograd::SavedVariable saved(const at::Tensor& tensor);
 
 // Adds to the leaf's gradient as autograd does.

@@ -81,7 +81,7 @@ class Linear : public SeparableLayer {
 template <class Operator, class... Arguments>
 at::Tensor linear_by(c10::DispatchKeySet keys, const at::Tensor& input, const at::Tensor& matrix,
                      const OptionalTensor& bias, const Arguments&... arguments) {
-  // Excludes complex numbers: their gradients need conjugates, which Linear does not compute.
+  // Complex numbers are excluded, because their gradients need conjugates, which Linear does not compute.
   const bool separable = defers(keys) && matrix.dim() == 2 && !input.is_complex() && !matrix.is_complex();
   auto weight = separable ? source_of(matrix) : std::nullopt;
   auto bias_leaf = weight ? leaf_of(bias) : std::nullopt;
@@ -100,7 +100,8 @@ at::Tensor linear(c10::DispatchKeySet keys, const at::Tensor& input, const at::T
   return linear_by<at::_ops::linear>(keys, input, weight.t(), bias, input, weight, bias);
 }
 
-// The functional linear() of the C++ library calls the following three operators.
+// The C++ function torch::nn::functional::linear() does not call the operator linear. It calls the three
+// operators below.
 at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Tensor& input,
                  const at::Tensor& matrix, const at::Scalar& beta, const at::Scalar& alpha) {
   if (bias.dim() != 1 || bias.size(0) != matrix.size(1) || !beta.equal(1) || !alpha.equal(1))
@@ -305,8 +306,9 @@ at::Tensor group_norm(c10::DispatchKeySet keys, const at::Tensor& input, std::in
                                           rest...);
 }
 
-// Intercepts the lowest operators that autograd knows. This catches all their callers, such as conv2d() with
-// padding "same". linear() is an exception: other code than layers calls its parts, too.
+// Intercepts the operators of the lowest level that autograd knows. So a call through a higher level is
+// intercepted too, such as conv2d() with padding "same". linear() is an exception: it is intercepted itself,
+// because code that is not a layer also calls the operators that it consists of.
 void add_kernels(torch::Library& library) {
   using Sizes = c10::SymIntArrayRef;
   library.impl("linear", TORCH_FN(linear));

@@ -135,7 +135,8 @@ std::vector<at::Tensor> StageRunner::forward(int microbatch, std::vector<at::Ten
   }
   std::vector<at::Tensor> given;
   for (const at::Tensor& each : held.outputs) given.push_back(each.detach());
-  // Copies the loss, because it can keep more memory alive than its one number: mse_loss() keeps all squares.
+  // The loss is copied, because it can keep more memory alive than its one number needs. For example, the
+  // loss of mse_loss() keeps all squares.
   if (held.loss.defined()) losses_[microbatch] = held.loss.detach().clone();
   if (!pass.trains) return given;
   if (recompute_) {

@@ -33,16 +33,17 @@ class StageRunner {
   // and buffers afterwards.
   void find_kinds(const std::vector<TensorKind>& inputs, const Pass& pass);
 
-  // `target` is for the last stage. Returns the tensors for the next stage; the last stage returns its
-  // outputs. Throws std::invalid_argument if their kinds differ from those that find_kinds() found.
+  // Runs the forward pass of a microbatch. `target` is for the last stage. Returns the tensors for the next
+  // stage; the last stage returns its outputs. If the kinds of the outputs differ from those that
+  // find_kinds() found, throws std::invalid_argument.
   std::vector<at::Tensor> forward(int microbatch, std::vector<at::Tensor> inputs, const at::Tensor& target,
                                   const Pass& pass);
   // Returns the losses of the microbatches so far, in their order, and removes them. Only the last
   // stage has losses.
   std::vector<at::Tensor> take_losses();
 
-  // `gradients` has the gradients of the outputs that need one; it is empty for the last stage. Returns the
-  // gradients of the inputs that need one.
+  // Runs the backward pass of a microbatch. `gradients` has a gradient for each output that needs one. For
+  // the last stage it is empty. Returns a gradient for each input that needs one.
   std::vector<at::Tensor> backward(int microbatch, const std::vector<at::Tensor>& gradients,
                                    const Pass& pass);
   // Computes the weight gradients of separable layers. Call it after backward(), which computes

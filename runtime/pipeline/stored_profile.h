@@ -1,8 +1,9 @@
-// Stores the profile of a model's layers in the checkpoint directory. A restart reads it instead of measuring
-// again. Otherwise a different measurement could split the model differently.
+// Stores the profile of a model's layers in the checkpoint directory. After a restart, the job reads it
+// instead of measuring again. A new measurement would differ a little, and the model could then be split
+// elsewhere.
 //
-// Each combination of layer names, kinds of inputs and ranks has its own file. The functions block, and throw
-// no errors about the file.
+// Each combination of layer names, kinds of inputs and ranks has its own file. The functions block. If the
+// file cannot be read or written, they do not throw.
 #pragma once
 
 #include <muster/comm/group.h>

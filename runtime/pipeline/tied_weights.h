@@ -20,12 +20,14 @@ struct TiedWeight {
   bool counts_elsewhere = false;  // another rank has the first stage
 };
 
-// Returns this rank's copies except that of the first stage. A sum over all parameters must leave them out.
+// Returns this rank's copies of tied weights, except those of a weight's first stage. A sum over all
+// parameters must leave the returned ones out, so that each weight counts once.
 std::vector<at::Tensor> other_copies(const std::vector<TiedWeight>& tied);
-// Copies the first stage's values to all copies.
+// Copies each weight's values from its first stage to all other stages that have it.
 void share_values(const Group& group, const std::vector<TiedWeight>& tied);
-// Call this before a step that adds gradients to sums of earlier steps. It sets the sums to zero in all
-// copies but the first stage's, so that sum_gradients() counts them once.
+// Call this before a step that adds its gradients to the sums of earlier steps. At that time each copy of a
+// weight has the same sum. This function sets the sums to zero in all copies but that of the first stage, so
+// that sum_gradients() counts them once.
 void count_sums_once(const std::vector<TiedWeight>& tied);
 // Sums the gradients of all copies. Call this after the last backward pass of a step.
 void sum_gradients(const Group& group, const std::vector<TiedWeight>& tied);

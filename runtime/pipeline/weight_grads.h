@@ -26,11 +26,13 @@ class WeightGrads {
   WeightGrads();
   WeightGrads(WeightGrads&&) noexcept = default;
   WeightGrads& operator=(WeightGrads&&) = delete;
-  // After this, backward() throws if its forward pass deferred to this object.
+  // After the destructor, backward() throws an error if its forward pass deferred weight gradients to this
+  // object.
   ~WeightGrads();
 
-  // While a Deferring lives, this thread's forward passes defer. Their backward() does not compute the weight
-  // gradients of separable layers: it stores in `to` what compute() needs for them.
+  // While a Deferring exists, the forward passes in this thread are prepared to defer weight gradients. Their
+  // backward() then does not compute the weight gradients of separable layers. It stores what compute() needs
+  // for them in `to`.
   class Deferring {
    public:
     explicit Deferring(WeightGrads& to);
@@ -44,11 +46,12 @@ class WeightGrads {
     c10::impl::IncludeDispatchKeyGuard intercepting_;
   };
 
-  // Computes all deferred gradients in the order of backward(), adds them to the parameters' grad(), and
-  // drops what it has used. Throws if an activation was changed since the forward pass, as backward() does.
+  // Computes all deferred gradients, in the order in which backward() deferred them. Adds them to the
+  // parameters' grad(), and drops what it has used. If an activation has been changed since the forward pass,
+  // throws an error, as backward() does.
   void compute();
   bool empty() const;
-  // Returns true if a separable layer has used the parameter while a Deferring of this object lived.
+  // Returns true if a separable layer has used the parameter while a Deferring to this object existed.
   bool defers(const at::Tensor& parameter) const;
 
  private:

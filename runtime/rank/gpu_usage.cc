@@ -7,7 +7,7 @@
 namespace muster {
 
 std::vector<GpuUsage> gpu_usage() {
-  // Loaded once and never unloaded, because NVML's own threads may still run its code.
+  // The library is loaded once and never unloaded, because NVML's own threads may still run its code.
   static const Nvml library = may_have_nvidia_driver() ? Nvml::load() : Nvml();
   static const bool usable = library.begin();
   std::vector<GpuUsage> all;

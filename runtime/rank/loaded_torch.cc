@@ -8,8 +8,8 @@
 #include "runtime/rank/uncaught.h"
 #include "runtime/torch_versions.h"
 
-// All versions of libtorch_cpu that Muster compiles with have this function; AOTInductor's compiled models
-// call it.
+// Every version of libtorch_cpu that Muster compiles with has this function. The compiled models of
+// AOTInductor call it.
 extern "C" std::uint64_t aoti_torch_abi_version();
 
 namespace muster {
@@ -49,7 +49,8 @@ std::string path_of_torch() {
 }
 
 Module load_module(const char* name) {
-  // RTLD_GLOBAL: Open MPI's own modules need its symbols, and LibTorch needs CUDA's.
+  // RTLD_GLOBAL is needed here: Open MPI's modules use symbols of Open MPI, and LibTorch uses symbols of
+  // CUDA.
   Module loaded{.handle = dlopen(name, RTLD_NOW | RTLD_GLOBAL), .error = {}};
   if (loaded.handle == nullptr) {
     loaded.error = dlerror();

@@ -2,9 +2,9 @@
 // compiled with. The patch release may differ: the headers of 2.12.0 and 2.12.1, and of 2.14.0 and 2.14.1,
 // differ only in their version number.
 //
-// If a program has loaded another version, it says so in one line and ends with exit code 1, before main().
-// If that version lacks a data symbol, the loader (ld.so) ends the program earlier, with its own "undefined
-// symbol". libmuster_nccl.so and libmuster_mpi.so, which are loaded by name, are checked here too.
+// If the process has loaded another version, it prints a line about that and ends with exit code 1, before
+// main(). If that version lacks a data symbol, the loader (ld.so) ends the program earlier, with its own
+// "undefined symbol". libmuster_nccl.so and libmuster_mpi.so, which are loaded by name, are checked here too.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace muster {
 
-// Versions have the format of LibTorch's TORCH_ABI_VERSION: the highest three bytes are major, minor and
-// patch.
+// Versions have the format of LibTorch's TORCH_ABI_VERSION. The highest byte is the major version, and the
+// next two bytes are the minor version and the patch.
 struct TorchVersions {
   std::uint64_t built = 0;  // the version that Muster was compiled with
   std::uint64_t other = 0;
@@ -23,15 +23,16 @@ std::string text_of_torch(std::uint64_t version);  // "2.12.1"
 // Returns the path of the loaded libtorch_cpu.so.
 std::string path_of_torch();
 
-// A library of Muster's that is loaded by name; or, in one line, why it was not loaded.
+// A library of Muster that is loaded by name. If it could not be loaded, `handle` is null and `error` says
+// why in one line.
 struct Module {
   void* handle = nullptr;
   std::string error;
 };
 Module load_module(const char* name);
 
-// The name of a function that each of these libraries exports. It returns the version of LibTorch that the
-// library was compiled with.
+// Each library of Muster that is compiled against LibTorch exports a function of this name. The function
+// returns the version of LibTorch that the library was compiled with.
 inline constexpr const char* kModuleTorchFunction = "muster_module_torch";
 using ModuleTorchFunction = std::uint64_t();
 

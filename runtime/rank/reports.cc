@@ -28,14 +28,14 @@ namespace {
 
 constexpr std::chrono::seconds kHeartbeatInterval{1};
 constexpr int kHeartbeatsPerProfile = 10;
-// The agent learns of an unsent step only with the next heartbeat, and a killed worker sends no more
-// heartbeats. So a step that takes 10 ms or more is always sent.
+// If a step is not sent, the agent learns of it only with the next heartbeat. A killed worker sends no more
+// heartbeats. So the limits below let every step through that takes 10 ms or more.
 constexpr std::chrono::milliseconds kStepInterval{10};
 constexpr std::chrono::milliseconds kStepBurst = 100 * kStepInterval;
 constexpr std::chrono::milliseconds kRetryInterval{20};
 constexpr std::chrono::seconds kLastWordsLimit{5};  // shorter than any usable grace period
 constexpr std::size_t kMostKept = 256;              // one more drops the oldest: the agent no longer reads
-// Datagrams; more than a training reports while its agent is busy.
+// The limit for kept datagrams of metrics. It is more than a training reports while its agent is busy.
 constexpr std::size_t kMostKeptMetrics = 4096;
 constexpr std::size_t kValuesPerDatagram = 16;           // so that it stays below 4 KiB
 constexpr std::size_t kReportTextBytes = 512;            // JSON can make 6 bytes of one: 3 KiB
@@ -51,14 +51,15 @@ UniqueFd connect_to(const std::string& path) {
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return {};
-  // Binds to any free address, because the agent can send orders only to an address.
+  // Binds the socket to any free address. Without an address, the agent could not send orders to this
+  // process.
   const sockaddr own{AF_UNIX, {}};
   [[maybe_unused]] const int bound = bind(fd.get(), &own, sizeof own.sa_family);
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return {};
   return fd;
 }
 
-// Receives a datagram and its descriptors; returns "" if none arrived.
+// Receives a datagram, with the file descriptors in it. Returns "" if no datagram has arrived.
 std::string receive_with_fds(int socket, std::vector<UniqueFd>& fds) {
   char bytes[8 << 10];
   iovec part{bytes, sizeof bytes};
@@ -103,7 +104,8 @@ Reports::~Reports() {
     const std::lock_guard lock(kept_mutex_);
     return !kept_metrics_.empty();
   }();
-  // A sweep's trial without its last value may count as failed.
+  // If the launcher does not get the last value of a trial in a sweep, it may count the trial as failed. So
+  // this process waits longer if metrics are left.
   hand_over_within(has_metrics ? kLastWordsLimit : std::chrono::milliseconds(kRetryInterval));
 }
 
@@ -173,7 +175,8 @@ void Reports::metrics(std::int64_t step, const std::map<std::string, double>& va
   if (!hand_over_kept()) eventfd_write(wake_.get(), 1);
 }
 
-// Uses a socket of its own, because the heart would read an answer on the shared socket.
+// The heartbeat thread reads everything that arrives on the shared socket, so the answer arrives on a socket
+// of its own.
 Expected<std::vector<Reports::MemorySlot>> Reports::memory_slots(std::uint64_t slot_bytes) const {
   if (socket_path_.empty())
     return failure(ErrorCode::kUnavailable, "the program was not started by launch --memory-tier");
@@ -225,7 +228,8 @@ bool Reports::transmit(std::string_view type, const nlohmann::json& fields) {
   return ::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
-// Returns false if a later attempt can succeed. If the agent is gone, returns true, because no attempt can.
+// Sends the report. If that fails but a later attempt can succeed, returns false. If the agent is gone,
+// returns true, because no attempt can succeed.
 bool Reports::hand_over(const std::string& bytes) {
   if (::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
   return errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM;
@@ -310,7 +314,8 @@ void Reports::listen(std::chrono::milliseconds limit) {
   ssize_t size = 0;
   while ((size = recv(socket_.get(), datagram, sizeof datagram, MSG_DONTWAIT)) > 0)
     obey({datagram, static_cast<std::size_t>(size)});
-  // If the agent is gone, the socket stays readable for ever.
+  // If the agent is gone, the socket stays readable for ever, so the poll() above returns at once. Here this
+  // function waits for the wake-up alone.
   if ((sources[1].revents & (POLLERR | POLLHUP)) != 0) poll(sources, 1, static_cast<int>(limit.count()));
 }
 
@@ -324,7 +329,7 @@ void Reports::obey(std::string_view datagram) {
 
 namespace {
 
-// Writes under another name first: the agent may be reading an older file.
+// Writes a new file under another name and then renames it, because the agent may be reading the old file.
 bool write_anew(const std::string& path, const std::string& text) {
   const std::string unfinished = path + ".new";
   UniqueFd file(

@@ -7,7 +7,7 @@
 // metrics too, are kept until the agent takes them. A thread ("muster-heart") runs from construction to
 // destruction. It sends hello, a heartbeat with the newest step and section every second, and a profile every
 // ten seconds; sends kept reports again; and obeys orders: it writes all threads' stacks, and records a
-// notice of preemption. Safe from any thread.
+// notice of preemption. Any thread can call the functions.
 #pragma once
 
 #include <atomic>
@@ -32,48 +32,53 @@ namespace muster {
 struct FlightRecord {
   std::string backend;  // "gloo"
   std::string json;     // in torch's own format, for torch's tools
-  // The newest collective of each group: "newest collective in group 'world': #41 all_reduce of Float [4],
-  // finished up to #40". Groups that the program has made have their number: 'trainers (group 1)'.
+  // A line for each group, about its newest collective: "newest collective in group 'world': #41 all_reduce
+  // of Float [4], finished up to #40". The name of a group that the program has made is followed by its
+  // number: 'trainers (group 1)'.
   std::vector<std::string> lines;
 };
 
 class Reports {
  public:
-  // If the socket cannot be reached, no function ever sends anything. The thread calls `flight_records` each
-  // time it writes the stacks; null: no records.
+  // If the socket cannot be reached, no function ever sends anything. The heartbeat thread calls
+  // `flight_records` each time that it writes the stacks. If `flight_records` is null, the file with the
+  // stacks has no records.
   Reports(const std::string& socket_path, int rank, std::uint64_t attempt,
           std::function<std::vector<FlightRecord>()> flight_records = {});
   Reports(const Reports&) = delete;
   Reports& operator=(const Reports&) = delete;
   ~Reports();
 
-  // Sends a "step", at most 100 at once and 100 per second; beyond that the heartbeat reports the newest
-  // step.
+  // Sends a "step" report. At most 100 can follow each other at once, and then 100 per second. If steps come
+  // faster, no report is sent for them, and the heartbeat reports the newest step.
   void step(std::int64_t step);
-  // Sets the next step's loss, and its samples on this rank (0: unknown).
+  // Sets the loss of the next step, and the number of its samples on this rank. If the number is 0, it is
+  // unknown.
   void describe_step(std::optional<double> loss, std::int64_t samples);
-  // Sends a report that must not get lost: keeps it while the socket is full. After "preempted", and after a
-  // "committed" that follows a notice, the worker ends. So for these two send() waits up to 5 s until the
-  // agent has taken all reports.
+  // Sends a report that must not get lost. If the socket is full, the report is kept and sent later. After
+  // "preempted", and after a "committed" that follows a notice, the worker ends. So for these two, send()
+  // waits up to 5 s until the agent has taken all reports.
   void send(std::string_view type, std::int64_t step, std::string_view text = {});
-  // Sends the values of metrics at this step, all of them and in order. A NaN or infinite value is sent as a
-  // word. The names must be wire::is_metric_name().
+  // Sends the values of metrics at this step. All of them arrive, and in order. A NaN or infinite value is
+  // sent as a word. wire::is_metric_name() must be true for each name.
   void metrics(std::int64_t step, const std::map<std::string, double>& values);
-  // Sends where the time of the steps so far went; nothing before the first step.
+  // Sends how the time of the steps so far is divided into parts, such as "compute". Before the first step it
+  // sends nothing.
   void send_profile();
   struct MemorySlot {
     int rank;
     UniqueFd fd;
   };
-  // Asks the agent for memory that outlives this process: two files of slot_bytes for this rank, which
-  // replace files of another size. If slot_bytes is 0, the agent creates none. Returns all slots that the
-  // agent has for this node's ranks. If the agent has none, returns kUnavailable with the reason.
+  // Asks the agent for memory that outlives this process. The agent makes two files of slot_bytes for this
+  // rank. If it has files of another size, the new ones replace them. If slot_bytes is 0, it makes no files.
+  // Returns all slots that the agent has for the ranks of this node. If the agent has none, returns
+  // kUnavailable with the reason.
   Expected<std::vector<MemorySlot>> memory_slots(std::uint64_t slot_bytes) const;
   // Declares that the program can save and leave in time when it gets a notice.
   void offer_preemption();
-  // True once the agent has given notice: this machine is about to go away.
+  // Returns true if the agent has given notice that this machine is about to go away.
   bool preemption_noticed() const { return noticed_.load(std::memory_order_relaxed); }
-  // The newest step reported; -1 before the first.
+  // Returns the newest step that was reported. Returns -1 if no step was reported.
   std::int64_t newest_step() const { return step_.load(std::memory_order_relaxed); }
 
  private:
@@ -84,7 +89,7 @@ class Reports {
   bool hand_over(std::deque<std::string>& kept);
   bool hand_over_kept();
   std::size_t kept_count();
-  // Gives up when the agent has taken nothing for so long.
+  // Hands the kept reports over to the agent. Gives up if the agent takes none of them for `limit`.
   void hand_over_within(std::chrono::milliseconds limit);
   void beat(const std::stop_token& stop);
   void say_hello();
@@ -95,7 +100,7 @@ class Reports {
 
   std::string socket_path_;
   UniqueFd socket_;
-  UniqueFd wake_;  // an eventfd that wakes the heart
+  UniqueFd wake_;  // an eventfd that wakes the heartbeat thread
   int rank_;
   std::uint64_t attempt_;
   std::function<std::vector<FlightRecord>()> flight_records_;
@@ -110,7 +115,7 @@ class Reports {
   std::int64_t samples_ = 0;
   std::mutex kept_mutex_;
   std::deque<std::string> kept_;          // datagrams that the socket had no room for, in order
-  std::deque<std::string> kept_metrics_;  // apart, so that they displace no other report
+  std::deque<std::string> kept_metrics_;  // kept apart, so that they displace no other report
   std::jthread heart_;                    // last, so that the thread ends before the members that it uses
 };
 

@@ -57,7 +57,8 @@ std::uint64_t enter_section(std::string_view name) {
   const TimePoint now = Clock::now();
   const std::scoped_lock lock(all.mutex);
   Open& section = all.open.emplace_back(++all.last_id, std::string(name), now, step_time().begin(name, now));
-  // If sections follow too fast to be reported, the heartbeat reports those that last.
+  // If sections follow each other too fast, their beginnings are not reported. If such a section lasts, the
+  // heartbeat reports it.
   const TimePoint paid = std::max(now, all.paid_until) + kInterval;
   if (all.listener && paid - now <= kBurst && all.listener({section.name, true})) {
     all.paid_until = paid;

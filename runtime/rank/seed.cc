@@ -13,7 +13,8 @@ void compute_deterministically() {
   context.setDeterministicCuDNN(true);
   context.setBenchmarkCuDNN(false);
   context.setDeterministicMkldnn(true);
-  // cuBLAS reads this variable at the first use of a GPU; without it torch throws in deterministic mode.
+  // cuBLAS reads this variable at the first use of a GPU. In deterministic mode, torch throws if the variable
+  // is not set.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 

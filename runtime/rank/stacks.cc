@@ -31,7 +31,7 @@ constexpr int kMaxThreads = 512;
 constexpr std::chrono::milliseconds kThreadLimit{100};
 constexpr std::chrono::milliseconds kMoment{2};
 
-// Process-wide, as a signal's handler is.
+// There is one request per process, because a process has one handler for a signal.
 struct StackRequest {
   std::atomic<std::uintptr_t> open{0};  // the request that a thread may still answer; 0: none
   std::array<void*, kMaxFrames> frames;
@@ -41,7 +41,8 @@ struct StackRequest {
 StackRequest request;
 int stack_signal = 0;  // 0: not prepared, or given up
 
-// A thread that answers late, or twice, finds its request closed and touches nothing.
+// Records the stack of the thread that gets the signal. If a thread answers too late, or twice, its request
+// is closed already, and the handler changes nothing.
 void note_frames(int, siginfo_t* info, void*) {
   const int saved_error = errno;
   auto number = reinterpret_cast<std::uintptr_t>(info->si_value.sival_ptr);
@@ -103,8 +104,8 @@ std::string demangled(const char* name) {
   return text ? text.get() : name;
 }
 
-// Returns the program's load address if it was linked without -rdynamic, so that its functions have no names
-// here; otherwise null.
+// If the program was linked without -rdynamic, dladdr() does not find the names of its functions. In that
+// case, this function returns the program's load address. Otherwise it returns null.
 const void* nameless_program() {
   static const void* const base = [] {
     Dl_info info{};
@@ -157,7 +158,8 @@ std::string frames_of(pid_t thread, const std::string& directory, TimePoint dead
 
 bool prepare_stacks() {
   if (stack_signal != 0) return true;
-  // The first backtrace() loads libgcc, with locks and memory that a signal handler must not use.
+  // The first call of backtrace() loads libgcc. That takes locks and memory, which a signal handler must not
+  // do, so it is done here.
   std::array<void*, 4> ignored;
   backtrace(ignored.data(), static_cast<int>(ignored.size()));
   struct sigaction ours{};

@@ -14,7 +14,8 @@ constexpr std::string_view kOtherPart = "other sections";
 
 }  // namespace
 
-// If names keep changing, only the first few get parts of their own; all others share kOtherPart.
+// Each new name gets a part of its own, up to kMaxParts parts. If names keep changing, all further names
+// share the part kOtherPart.
 void StepTime::add(Parts& parts, std::string_view part, Duration time) {
   part = part.substr(0, kMaxNameBytes);
   auto found = std::ranges::find(parts, part, &Parts::value_type::first);

@@ -1,10 +1,11 @@
-// Measures where the time of this rank's steps goes: reading data, waiting for other ranks, checkpoints, the
-// user's sections; the rest is computing.
+// Measures where the time of this rank's steps goes. The parts are reading data, waiting for other ranks,
+// checkpoints, and the program's sections. All other time is computing.
 //
-// Process-wide, as sections are. The code that reads or waits marks its part; of nested parts only the
-// outermost counts. The first counted step begins where the previous step ended, or where a Checkpointer
-// restored: work before that is not part of a step. A part costs some 100 ns. Safe from any thread, meant for
-// the training thread; the class reads no clock.
+// There is one StepTime per process, as for sections. The code that reads or waits marks its part. If a part
+// is inside another part, only the outer one counts. The first counted step begins at the end of the previous
+// step, or at the end of a Checkpointer's restore(). Work before that is not part of a step. A part costs
+// some 100 ns. Any thread may call the functions, but they are meant for the training thread. The class
+// itself reads no clock: callers pass the time.
 #pragma once
 
 #include <cstdint>
@@ -33,28 +34,30 @@ class StepTime {
     std::string part;
     TimePoint since;
   };
-  // Ends a part, and the parts that began inside it. Returns empty if the step has ended since the part
-  // began.
+  // Ends a part, and the parts that began inside it. If the step has ended since the part began, returns
+  // nothing.
   std::optional<Ended> end(Token token, TimePoint now);
   using Parts = std::vector<std::pair<std::string, Duration>>;
-  // Moves time of an ended part of this step to other parts, in this order, until the part has no time left.
+  // Takes time from `part`, which has ended in this step, and adds it to the parts in `others`, in this
+  // order. Stops when `part` has no time left.
   void divide(std::string_view part, const Parts& others);
-  // Returns how long this rank's own work took: computing and reading data. Empty if no part waited for other
-  // ranks: any waiting is then hidden in the computing time. Also empty if a waiting part is still open: an
-  // error has interrupted it.
+  // Ends the step. Returns the time of this rank's own work in the step, that is, computing and reading data.
+  // Returns nothing if no part waited for other ranks, because any waiting is then part of the computing
+  // time. Also returns nothing if a waiting part is still open, because an error has interrupted it.
   std::optional<Duration> step_ended(TimePoint now);
 
-  // Records that this step communicates within a group, named by its key; "": the world.
+  // Records that this step communicates within a group. `group` is the group's key; it is "" for the world.
   void meets(std::string_view group);
-  // Returns the group that this rank trains with: the group of the newest step that communicated, or "" if
-  // that step used several groups. Steps without communication do not change the result.
+  // Returns the group that this rank trains with. This is the group of the newest step that communicated. If
+  // that step used several groups, returns "". Steps without communication do not change the result.
   std::string group() const;
 
-  // Returns when the current step began: at the end of the last step, even if the last step was not counted.
+  // Returns the time at which the current step began. That is the end of the last step, even if the last step
+  // was not counted.
   std::optional<TimePoint> step_began() const;
-  // Returns when the open part with this name began; empty if there is none.
+  // Returns the time at which the open part with this name began. Returns nothing if no such part is open.
   std::optional<TimePoint> open_since(std::string_view part) const;
-  // Returns the sums over the completed steps, with rank 0.
+  // Returns the sums over the completed steps. The member `rank` of the result is 0.
   RankSteps total() const;
 
  private:
@@ -79,7 +82,8 @@ class StepTime {
 
 StepTime& step_time();
 
-// Ends a part of step_time() now, and adds it to the trace. Returns false if the step has ended since.
+// Ends a part of step_time() now, and adds it to the trace. Returns false if the step has ended since the
+// part began.
 bool end_step_part(StepTime::Token token);
 
 // Begins a part of step_time() now; its destructor ends it.

@@ -1,7 +1,7 @@
 // The trace of this process: what the runtime does on this rank and when, for `launch trace`.
 //
-// Process-wide, as step_time() is. Without a trace, the usual case, each function costs one check of a
-// pointer. Safe from any thread.
+// There is one trace per process. Usually there is none, and then each function costs one check of a pointer.
+// Any thread can call the functions.
 #pragma once
 
 #include <atomic>
@@ -17,18 +17,18 @@ namespace muster {
 namespace detail {
 inline std::atomic<TraceFile*> current_trace = nullptr;
 }
-// Returns null without a trace.
+// Returns null if there is no trace.
 inline TraceFile* trace_file() {
   return detail::current_trace.load(std::memory_order_acquire);
 }
 
-// Starts the trace in this file; warns with the reason if the file cannot be written. Does nothing if the
-// path is empty, or if a trace was started before.
+// Starts the trace in this file. If the file cannot be written, warns with the reason. If the path is empty,
+// or if a trace was started before, does nothing.
 void start_trace(const std::string& path, int rank);
 // Writes the trace so far to its file. Never throws.
 void flush_trace() noexcept;
 
-// Returns a member of an event's JSON object: "step":3.
+// Returns a member of the JSON object of an event, such as "step":3.
 inline std::string trace_argument(std::string_view name, std::int64_t value) {
   return fmt::format("\"{}\":{}", name, value);
 }

@@ -13,8 +13,8 @@
 
 namespace muster {
 
-// A loop over the rest of a loader's epochs up to `end`. loader == 0: no loop. `rank` and `world_size` are
-// the loader's.
+// A loop over the batches of a loader, from its place to the end of epoch `end - 1`. A value with loader == 0
+// stands for a thread that is not in a loop. `rank` and `world_size` are those of the loader.
 struct TrainingLoop {
   std::uint64_t loader = 0;
   std::int64_t end = 0;
@@ -25,24 +25,26 @@ struct TrainingLoop {
 
 // Returns a number that is unique in this process.
 std::uint64_t new_loader_number();
-// Sets the current batch, until the loader replaces it; `describe` must be callable until then. `memory`: the
-// addresses of the batch's tensors.
+// Makes this the current batch. It stays the current batch until the loader replaces it, and `describe` must
+// be callable for as long. `memory` has the addresses of the batch's tensors.
 void take_batch(const TrainingLoop& loop, std::function<std::string()> describe,
                 std::vector<const void*> memory = {});
 void put_batch_back(std::uint64_t loader);
-// Called when a loader is destroyed. If an exception is the reason, keeps the description of the batch.
+// The loader's destructor calls this; from then on there is no current batch. If an exception destroys the
+// loader, the batch's description is kept for the error message.
 void forget_batch(std::uint64_t loader);
 // True if a loader of this process, in any thread, has returned a batch.
 bool batch_was_taken();
 // Records that all batches of this loop have been taken.
 void end_loop(const TrainingLoop& loop);
 
-// Returns the description of the current batch; empty without one.
+// Returns the description of the current batch. If there is no current batch, returns "".
 std::string batch_in_hand();
 // True if a tensor of the current batch is at this address.
 bool is_in_hand(const void* memory);
 TrainingLoop current_loop();
-// end_loop() calls the listener until its owner stops it; stopping waits for a call in progress.
+// From now on, end_loop() calls the listener, until the owner stops it. stop_listening_to_loop_ends() waits
+// for a call in progress.
 void listen_to_loop_ends(const void* owner, std::function<void(const TrainingLoop&)> listener);
 void stop_listening_to_loop_ends(const void* owner);
 

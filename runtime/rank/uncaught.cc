@@ -29,8 +29,8 @@ constexpr int kExitPreempted = 75;  // EX_TEMPFAIL: start it again
 // without ever reporting a step.
 constexpr std::chrono::seconds kWrongUseLimit{30};
 
-// Process-wide, because the C++ runtime calls the handler without arguments. Never destroyed, because the
-// handler also runs if the destructor of a static object throws.
+// The C++ runtime calls the handler without arguments, so the text must be global. It is never destroyed,
+// because the handler also runs if the destructor of a static object throws.
 std::string& who() {
   static auto* text = new std::string;
   return *text;
@@ -47,7 +47,8 @@ Explanation& explanation() {
   return *one;
 }
 
-// For an exception with another one nested in it, returns the type of the outer one.
+// Returns the type of the current exception. If another exception is nested in it, this is the type of the
+// outer one.
 std::string current_exception_type() {
   int status = 0;
   const std::type_info* type = abi::__cxa_current_exception_type();
@@ -68,7 +69,7 @@ TimePoint& began() {
   return when;
 }
 
-// True for a torch error, except one of communication.
+// Returns true if the current exception is an error of torch but not one of communication.
 bool is_of_torch() {
   try {
     throw;
@@ -81,7 +82,9 @@ bool is_of_torch() {
   }
 }
 
-// True for wrong use of a function, such as a wrong option, before anything that looks like training.
+// Returns true if the current exception shows that a function was used in a wrong way, for example with a
+// wrong option. This can only be so before the first step, before the first batch, and shortly after the
+// start.
 bool is_wrong_use() {
   const std::type_info* type = abi::__cxa_current_exception_type();
   const bool wrong =
@@ -99,7 +102,7 @@ OnAllRanks nature_of_current_exception() {
   }
 }
 
-// Returns the message of a Preempted; empty for any other exception.
+// If the current exception is a Preempted, returns its message. For any other exception, returns nothing.
 std::optional<std::string> preemption() {
   try {
     throw;
@@ -121,7 +124,7 @@ std::optional<std::string> preemption() {
     std::abort();
   }
   if (const auto message = preemption()) {
-    // Expected: print a line for the user, and do not report a failure.
+    // A preemption is not a failure. So this prints a line for the user, and writes no error file.
     std::fprintf(stderr, "%s%s\n", who().c_str(), message->c_str());
     std::fflush(nullptr);
     flush_trace();
@@ -191,7 +194,8 @@ std::string describe_current_exception() {
     of_model = explanation().of_model;
     of_call = explanation().of_call;
   }
-  // Ask both: a rank at the end of its data may also be in a different collective than the others.
+  // Both explanations are needed: a rank at the end of its data may also be in another collective than the
+  // others.
   const std::string explained = (of_call ? of_call(text) : "") + (of_model ? of_model(text) : "");
   if (!explained.empty() || !is_of_torch()) return text + explained;
   const std::string batch = batch_in_hand();
@@ -214,7 +218,8 @@ std::string cause_of_current_exception() {
 
 void handle_uncaught_exceptions(const std::string& rank, TimePoint now) {
   began() = now;
-  // Without the rank, because a launcher adds it, and prints a line that several ranks share only once.
+  // Under a launcher, the text does not contain the rank. The launcher adds the rank itself; if several ranks
+  // print the same line, it prints the line only once.
   who() = std::getenv("MUSTER_JOB_ID") == nullptr ? "rank " + rank + ": " : "";
   std::set_terminate(on_terminate);
 }

@@ -1,13 +1,14 @@
-// The random seed of a forked rank: as random as that of an executed rank, unless the program has chosen a
-// seed.
+// Gives a forked rank a random seed of its own, as an executed rank has. If the program has chosen a seed,
+// nothing changes.
 //
-// Process-wide, like torch's generator. Call it once, right after the fork.
+// The seed is that of torch's generator, which the whole process uses. Call the function once, right after
+// the fork.
 #pragma once
 
 namespace muster {
 
-// All forks of a template have the CPU generator's seed that torch drew before main. This function draws
-// another one, unless the program has set a seed.
+// torch draws the seed of the CPU generator before main. So all forks of a template would have the same seed.
+// This function draws another one, unless the program has set a seed.
 void draw_seed_unless_chosen();
 
 }  // namespace muster

@@ -74,7 +74,7 @@ bool is_locked(int fd) {
   return info && info->find("\nlock:") != std::string::npos;
 }
 
-// Returns "" if a fork may share the descriptor or reopen it, else the reason why it may not.
+// If a fork may share the descriptor or reopen it, returns "". Otherwise returns the reason why it may not.
 std::string descriptor(int fd, std::vector<int>& files) {
   struct stat status{};
   if (fstat(fd, &status) < 0 || S_ISDIR(status.st_mode)) return "";

@@ -14,13 +14,14 @@ struct ForkSafety {
   std::string unsafe;      // why not, as one clause; empty: it is safe
   std::vector<int> files;  // descriptors of regular files, which each fork must reopen()
 };
-// Ends the OpenMP pool first: its threads outlive their parallel region, and a later region starts new ones.
-// `own_fd` is the template's socket.
+// Returns whether the process can be forked. Before it looks, it ends the threads of the OpenMP pool. They
+// outlive the parallel region in which they worked, and a later region starts new ones. `own_fd` is the
+// template's socket.
 ForkSafety check_fork_safety(int own_fd);
 
-// Gives a descriptor that was open before the fork an open file description of its own, at the same offset,
-// so reads of other processes do not move this one's offset. Returns false, with errno, if the file cannot be
-// opened again.
+// Processes that inherit a descriptor from the same fork share its offset. This function gives a descriptor
+// that was open before the fork an offset of its own, which starts at the same place. So reads of other
+// processes do not move it any more. If the file cannot be opened again, returns false and sets errno.
 bool reopen(int fd);
 
 }  // namespace muster::warm

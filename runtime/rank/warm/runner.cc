@@ -1,10 +1,10 @@
-// libmuster_warm.so: warm starts for the Python runner, which loads it with ctypes. The code is the same as
-// in a C++ program, so a forked Python rank is like every other.
+// This file is libmuster_warm.so. The Python runner loads it with ctypes to make warm starts possible. The
+// code is the same as in a C++ program, so a forked Python rank is like every other.
 #include "runtime/rank/warm/template.h"
 
 namespace {
 
-// Never destroyed: the interpreter may ask until its end.
+// The vector is never destroyed, because the Python interpreter can ask for arguments until the process ends.
 std::vector<std::string>& own_arguments() {
   static auto* const arguments = new std::vector<std::string>;
   return *arguments;
@@ -12,14 +12,15 @@ std::vector<std::string>& own_arguments() {
 
 }  // namespace
 
-// Returns 0 in a process that is not a template, 1 in a forked worker with the template's arguments, and 2 in
-// one with arguments of its own; in a template it does not return.
+// Returns 0 in a process that is not a template. Returns 1 in a forked worker that has the template's
+// arguments, and 2 in a forked worker that has arguments of its own. In a template it does not return.
 extern "C" [[gnu::visibility("default")]] int muster_serve_as_template(void (*before)(), void (*in_parent)(),
                                                                        void (*in_child)()) {
   return static_cast<int>(muster::warm::serve_as_template({before, in_parent, in_child}, &own_arguments()));
 }
 
-// The worker's own arguments, without the program's name; a null pointer after the last one.
+// Returns an argument of the worker's own, by its place after the program's name. After the last argument,
+// returns a null pointer.
 extern "C" [[gnu::visibility("default")]] const char* muster_worker_argument(int index) {
   const auto& arguments = own_arguments();
   const auto at = static_cast<std::size_t>(index);

@@ -42,7 +42,7 @@ struct Template {
   _exit(0);
 }
 
-// Returns the process that created the socket's other end; 0 if the socket has none.
+// Returns the process that created the socket's other end. If the socket has no other end, returns 0.
 pid_t peer_of(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -100,7 +100,8 @@ void become_worker(const Template& self, const ForkOrder& order, const std::vect
   prctl(PR_SET_NAME, self.name.data());
 }
 
-// Forks a worker as the message orders. Returns the order in the worker.
+// Forks a worker as the message says. In the worker, returns the order that the message contains. In the
+// template, returns nothing.
 std::optional<ForkOrder> fork_one(const Template& self, const TemplateMessage& message) {
   auto order = decode_fork_order(message.text);
   if (!order || message.fds.size() != std::size_t{3}) _exit(1);
@@ -123,11 +124,13 @@ std::optional<ForkOrder> fork_one(const Template& self, const TemplateMessage& m
   return std::nullopt;
 }
 
-// Returns the description of this process. If the agent has not executed this process itself, ends it.
+// Returns a description of this process. If the agent has not executed the process itself, this function ends
+// the process.
 Template recognise(int socket, const ForkHooks& hooks) {
   const pid_t agent = peer_of(socket);
   if (agent == 0) {
-    // This process is neither a template nor a rank: a training here would run in addition to the workers.
+    // This process is neither a template nor a rank. If it trained, it would do so in addition to the
+    // workers.
     std::fprintf(stderr, "muster: %s is set, but no agent uses its socket\n", kTemplateVariable);
     _exit(0);
   }

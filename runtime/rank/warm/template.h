@@ -1,9 +1,9 @@
-// The runtime's half of a warm start. A process that the agent executed as a template waits here for orders
-// and forks one worker for each; in the worker the call returns.
+// The runtime's half of a warm start. The agent executes a process as a template. The template waits here for
+// the agent's orders, and forks one worker for each order. In the worker, serve_as_template() returns.
 //
-// The agent is the parent of every worker from its first instruction (CLONE_PARENT), so pidfd, exit status
-// and parent-death signal work as for an executed worker. This code does not use torch, because the
-// launcher's tests and the Python runner use it too. Main thread only.
+// A worker's parent is the agent, not the template (CLONE_PARENT). So pidfd, exit status and parent-death
+// signal work as for a worker that the agent executes. This code does not use torch, because the launcher's
+// tests and the Python runner use it too. Only the main thread may call it.
 #pragma once
 
 #include <string>
@@ -21,12 +21,13 @@ struct ForkHooks {
 enum class Serving {
   kNoTemplate = 0,  // the process is not a template
   kForked,  // this is a worker, which has its own environment, streams, group and files, like an executed one
-  kForkedWithArguments,  // and it has arguments of its own
+  kForkedWithArguments,  // as kForked, and the worker has arguments of its own
 };
 
-// Returns at once if the process is not a template. In a template it never returns: it forks until the agent
-// is gone. `arguments` gets the words that follow the program's name in a worker whose arguments are not the
-// template's; without it, the agent executes such workers.
+// If the process is not a template, this function returns at once. In a template it never returns: it forks
+// workers for the agent, until the agent is gone. In each forked worker it returns. A worker can have other
+// arguments than the template. Then `arguments` gets the words that follow the program's name. If `arguments`
+// is null, the agent executes such a worker instead of asking for a fork.
 Serving serve_as_template(const ForkHooks& hooks = {}, std::vector<std::string>* arguments = nullptr);
 
 }  // namespace muster::warm

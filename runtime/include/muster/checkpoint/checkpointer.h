@@ -1,16 +1,18 @@
-// Saves a training at regular intervals and restores it after a crash. Checkpoints are sharded over the ranks
-// and written asynchronously; a directory has the old or the new checkpoint, never a mixture.
+// Saves a training at regular intervals and restores it after a crash. Each rank writes its share of a
+// checkpoint, while training continues. At any time the directory has the old or the new checkpoint, never a
+// mixture.
 //
 //   muster::Checkpointer checkpoints(job, {.every = 100});
 //   checkpoints.restore(state);
 //   for (auto& batch : loader.epochs(10)) { ...; checkpoints.step(state); }
 //   checkpoints.save(state);  // the last step
 //
-// A save copies the state; a thread then writes the copy while training continues. A failed save (full disk,
-// lost rank, parameters that are not finite) only warns. All ranks must call the same functions at the same
-// steps, from the training thread. Without a directory a Checkpointer only counts steps.
+// A save copies the state. Then a thread writes the copy while training continues. If a save fails, for
+// example because the disk is full, because a rank is lost, or because parameters are not finite, the
+// Checkpointer only prints a warning. All ranks must call the same functions at the same steps, from the
+// training thread. Without a directory a Checkpointer only counts steps.
 //
-// Memory: each rank keeps a buffer for a copy of its share of the state, allocated at the first step.
+// For the copy of its share of the state, each rank keeps a buffer, which is allocated at the first step.
 // restore() reads into the state itself, and needs another 64 MiB.
 #pragma once
 
@@ -28,7 +30,7 @@ namespace muster {
 
 struct CheckpointerOptions {
   std::int64_t every = 100;  // steps between two saves; 0: only by time
-  // Steps between two copies to the agent's memory; 0: none.
+  // The number of steps between two copies of the state to the agent's memory. 0: there are no copies.
   // If all ranks have a copy that is newer than the checkpoints on disk, restore() loads these copies and
   // reads no checkpoint. The copies outlive a restart of the job.
   // Only one Checkpointer of the program can use the agent's memory, and the job must run under
@@ -46,47 +48,52 @@ struct CheckpointerOptions {
   std::string best_by{};
   enum class Best { kLeast, kGreatest };
   Best best = Best::kGreatest;
-  // Also saves whenever this much time has passed on rank 0's clock; 0: saves only by steps.
+  // Also saves when this time has passed since the last save, by the clock of rank 0. 0: only the number of
+  // steps decides.
   std::chrono::milliseconds every_time{0};
   // Chooses the interval between two saves that costs the least time in total, by Young's formula:
   // `sqrt(2 * d * f)`. d is the time that a save delays training. f is the time between failures:
   // mean_time_to_failure (of one node) divided by the number of nodes, adjusted by this job's restarts.
   bool every_auto = false;
   std::chrono::seconds mean_time_to_failure = std::chrono::hours(24 * 30);
-  // Limit for a rank's copy of its share of the state. A share within the limit is written while training
-  // continues; for a larger share, training waits while the share is written in pieces.
+  // The limit for the memory that holds a rank's copy of its share of the state. If the share is within the
+  // limit, it is written while training continues. If it is larger, it is written in pieces, and training
+  // waits.
   std::uint64_t staging_bytes = std::uint64_t{16} << 30;
-  // How long rank 0, once it has written its own file, waits for the other ranks' files.
+  // After rank 0 has written its own file, it waits for the other ranks' files for this time.
   std::chrono::milliseconds commit_timeout = std::chrono::minutes(5);
-  // How long the ranks wait for rank 0's own file, and how long restore() waits for each rank to read its
-  // state.
+  // The longest time that the ranks wait for rank 0's own file, and that restore() waits for each rank to
+  // read its state.
   std::chrono::milliseconds patience = std::chrono::minutes(30);
-  // Set it to restore() from the directory of a training that still runs: the Checkpointer does not take over
-  // the directory, writes nothing, and reports no step to the agent.
+  // Set it to true to restore() from the directory of a training that still runs. The Checkpointer then does
+  // not take over the directory, writes nothing, and reports no step to the agent.
   bool read_only = false;
-  // true: starts at step 0 even if the directory has checkpoints, and removes these as the job saves new
-  // ones. restore() loads only what this job has saved, so a restarted job still resumes.
+  // true: the training starts at step 0 even if the directory has checkpoints, and these are removed as the
+  // job saves new ones. restore() loads only what this job has saved. So a job that is restarted still
+  // resumes.
   bool start_over = false;
-  // Does not commit a state whose parameters contain NaN or infinity, so the last good checkpoint stays;
-  // warns once. The check runs on the copy that is written, in parallel with training.
+  // If the parameters contain NaN or infinity, the state is not committed, and the last good checkpoint stays
+  // the newest one. The first time, a warning is printed. The check runs on the copy that is written, in
+  // parallel with training.
   bool check_finite = true;
   // At each save, compares the values that must be equal on all ranks that have them: optimizer values, 1 MiB
-  // of whole parameters, and 1 MiB of slices. Each save compares other parameters. Does not commit a state
-  // with differences; warns once.
+  // of whole parameters, and 1 MiB of slices. Each save compares another part of the parameters. If ranks
+  // differ, the state is not committed, and the first time a warning is printed.
   bool check_replicas = true;
 };
 
 struct RestoreOptions {
-  // false: state that the checkpoint lacks keeps the program's values; restore() prints what is missing, and
-  // what the checkpoint has in addition.
+  // false: if a part of the state is not in the checkpoint, it keeps the program's values. restore() then
+  // prints what the checkpoint lacks, and what it has that the program does not use.
   bool strict = true;
   bool convert = false;  // convert tensors of another type to the program's
-  // Maps prefixes of the program's names to the checkpoint's: {{"model.encoder.", "model.backbone."}}.
+  // Use this if the program's names differ from the checkpoint's. Each entry replaces a prefix of a name in
+  // the program by the prefix in the checkpoint, such as {{"model.encoder.", "model.backbone."}}.
   std::map<std::string, std::string> rename{};
 };
 
-// A newer attempt has taken over the checkpoint directory; the message names the attempt's job and host. The
-// program should stop: nothing more will be saved.
+// A newer attempt has taken over the checkpoint directory. The message names the attempt's job and host.
+// Nothing more will be saved, so the program should stop.
 class FencedError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -140,7 +147,7 @@ class Checkpointer {
   // Writes rank 0's value into the following checkpoints. keep_best compares them by the metric `best_by`.
   // Throws std::invalid_argument if the value is not finite.
   void report(const std::string& metric, double value);
-  // Waits for the save in progress; returns false if it failed. Old checkpoints are removed afterwards, in
+  // Waits for the save in progress. Returns false if it failed. Old checkpoints are removed afterwards, in
   // the background.
   bool wait();
 

@@ -5,7 +5,7 @@
 //   muster::load_model(resnet, "resnet50.safetensors", {.strict = false});
 //
 // load_model() works without init(), launcher and optimizer. It reads only the model's bytes and writes
-// nothing, so a training can go on using the directory. Safe from any thread.
+// nothing, so a training can go on using the directory. Any thread can call it.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -19,11 +19,12 @@
 namespace muster {
 
 struct LoadModelOptions {
-  // `step`, `best` and `name` are only for checkpoints; with a file of weights they are an error.
+  // `step`, `best` and `name` are only for checkpoints. If the path is a file of weights, setting them is an
+  // error.
   std::optional<std::int64_t> step = std::nullopt;  // empty: the newest usable checkpoint
   bool best = false;  // instead of `step`: the best checkpoint by the training's metric
-  // true: the checkpoint must have exactly the module's parameters and buffers. false: loads those that
-  // checkpoint and module share.
+  // true: the checkpoint must have exactly the module's parameters and buffers. false: only the parameters
+  // and buffers that are in both the checkpoint and the module are loaded.
   bool strict = true;
   // The name with which the training added the module to its TrainState, such as "average". Empty: the
   // training's model.
@@ -39,8 +40,8 @@ struct LoadedModel {
   std::vector<std::string> unexpected;  // in the checkpoint but not in the module
 };
 
-// `path`: the checkpoint directory of a training, or a safetensors file with tensors by name, as Python's
-// `safetensors.torch.save_file(model.state_dict(), path)` writes it. Shapes must be equal; types are
+// `path` is the checkpoint directory of a training, or a safetensors file with tensors by name. Python's
+// `safetensors.torch.save_file(model.state_dict(), path)` writes such a file. Shapes must be equal; types are
 // converted.
 // Changes nothing unless everything fits. A checkpoint's bytes are verified only while they are read into the
 // module: after an error about damaged bytes, the module can contain wrong values.
@@ -52,7 +53,7 @@ struct LoadedModel {
 LoadedModel load_model(torch::nn::Module& module, const std::string& path,
                        const LoadModelOptions& options = {});
 
-// `model`: a holder, a pointer to a module, or a DistributedDataParallel.
+// `model` is a holder, a pointer to a module, or a DistributedDataParallel.
 template <class Model>
 LoadedModel load_model(Model& model, const std::string& path, const LoadModelOptions& options = {}) {
   return load_model(static_cast<torch::nn::Module&>(detail::module_of(model)), path, options);

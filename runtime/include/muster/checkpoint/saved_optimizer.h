@@ -19,16 +19,16 @@ namespace muster {
 class SavedOptimizer {
  public:
   virtual ~SavedOptimizer() = default;
-  // Returns the name of the optimizer's kind; an optimizer can only load state of its own kind.
+  // Returns the name of the optimizer's kind. An optimizer can only load state of its own kind.
   virtual std::string saved_kind() const = 0;
   // Returns the options of parameter group number `group` as texts by name. After a restore, load_options()
   // gets what saved_options() returned at the save.
   virtual std::map<std::string, std::string> saved_options(std::size_t group) const = 0;
   virtual void load_options(std::size_t group, const std::map<std::string, std::string>& options) = 0;
 
-  // A parameter's state: tensors and counts by name. If ranks share a parameter's state, whole_shape and
-  // offsets give the place of the rank's slice (see TensorSlice). If they are empty, the tensor is the whole
-  // state.
+  // The state of a parameter, that is, tensors and counts by name. If ranks share a parameter's state,
+  // whole_shape and offsets give the place of the rank's slice (see TensorSlice). If they are empty, the
+  // tensor is the whole state.
   struct Field {
     at::Tensor tensor;
     std::vector<std::int64_t> whole_shape{};
@@ -40,8 +40,8 @@ class SavedOptimizer {
   };
   // Returns an empty State if the parameter has no state on this rank.
   virtual State saved_state(const at::Tensor& parameter) const = 0;
-  // Returns the state to request from a checkpoint: tensors of the right shape, which the restore fills, and
-  // counts by name.
+  // Returns the state to request from a checkpoint, that is, tensors and counts by name. The tensors must
+  // have the right shapes; the restore fills them.
   virtual State new_state(const at::Tensor& parameter) const = 0;
   virtual void load_state(const at::Tensor& parameter, State state) = 0;
 };
@@ -54,7 +54,8 @@ class SavedAsTorchs {
   virtual ~SavedAsTorchs() = default;
 };
 
-// An optimizer around another one, such as ZeroRedundancyOptimizer. Checkpoints store the inner one's state.
+// An optimizer that uses another one inside, such as ZeroRedundancyOptimizer. Checkpoints store the state of
+// the inner optimizer.
 class WrappedOptimizer {
  public:
   virtual ~WrappedOptimizer() = default;

@@ -14,7 +14,7 @@
 // - Generators, and buffers that are not broadcast, are saved for each rank.
 // - Generators other than torch's default ones (rand(), <random>) are not saved: the program must set them up
 //   as in the run before.
-// For one thread, the training thread.
+// Only one thread, the training thread, may use a TrainState.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -82,25 +82,28 @@ class ObjectPart : public StatePart {
 
 class TrainState {
  public:
-  // `model`: a DistributedDataParallel, a module, a module holder or a shared_ptr to a module. `optimizer`:
-  // one of torch's or a SavedOptimizer, over parameters of the model. Throws std::invalid_argument for any
-  // other optimizer or parameters, and std::logic_error if the loader is not in_order.
+  // `model` is a DistributedDataParallel, a module, a module holder or a shared_ptr to a module. `optimizer`
+  // is one of torch's optimizers or a SavedOptimizer, and its parameters must belong to the model. For any
+  // other optimizer or parameters, throws std::invalid_argument. Throws std::logic_error if the loader is not
+  // in_order.
   template <class Model>
   TrainState(Model& model, torch::optim::Optimizer& optimizer, AnyDataLoader& loader)
       : TrainState(detail::module_of(model), optimizer, loader, has_own_buffers(model)) {
     add_bucket_order_of(model, "bucket_order");
   }
-  // Holds all stages of this rank, as parts of the undivided model, and the schedule's count of steps. A run
-  // that divides the model in another way, or not at all, can resume from the checkpoint. `optimizer`: over
-  // schedule.parameters(). Collective over the group of the stages. Throws std::invalid_argument on all ranks
-  // of the group if their loaders read different samples.
+  // Holds all stages of this rank, as parts of the undivided model, and the number of steps that the schedule
+  // has done. A run that divides the model in another way, or not at all, can resume from the checkpoint.
+  // `optimizer` must have the parameters schedule.parameters(). The constructor is collective over the group
+  // of the stages. If the loaders of the group's ranks read different samples, all ranks of the group throw
+  // std::invalid_argument.
   template <detail::HasStages Schedule>
   TrainState(Schedule& schedule, torch::optim::Optimizer& optimizer, AnyDataLoader& loader)
       : TrainState(modules_of(schedule), optimizer, loader) {
     require_same_samples(schedule.stages().front().group(), loader);
     add("schedule", schedule);
   }
-  // Holds only the generators; add modules, optimizers and loaders by name, as many as needed.
+  // At first, the TrainState holds only the random generators. Add modules, optimizers and loaders by name,
+  // as many as needed.
   TrainState();
   TrainState(TrainState&&) noexcept;
   ~TrainState();
@@ -118,18 +121,19 @@ class TrainState {
   void add(const std::string& name, torch::optim::LRScheduler& scheduler);
   void add(const std::string& name, torch::optim::ReduceLROnPlateauScheduler& scheduler);
   // Adds another module, such as an average of the model or a teacher, in any form that the constructor
-  // accepts. Its name must not contain a dot; its shapes and types must not change.
+  // accepts. Its name must not contain a dot. Its shapes and types must not change.
   template <detail::IsModel Model>
   void add(const std::string& name, Model& model) {
     add_module(name, detail::module_of(model), has_own_buffers(model));
     add_bucket_order_of(model, "bucket_order." + name);
   }
 
-  // Adds another optimizer, over parameters of the modules added so far; its name must not contain a dot.
+  // Adds another optimizer. Its parameters must belong to modules that have been added before. Its name must
+  // not contain a dot.
   void add(const std::string& name, torch::optim::Optimizer& optimizer);
   void add(const std::string& name, AnyDataLoader& loader);
-  // Adds state of the program's own kind: an object with save(SavedState&) and load(LoadedState&), such as a
-  // gradient scaler. load() requests tensors with fill(), which fills them later, and reads values with
+  // Adds an object of the program that has the functions save(SavedState&) and load(LoadedState&), such as a
+  // gradient scaler. load() requests tensors with fill(), and gets them filled later. It reads values with
   // value() or number(). If a checkpoint is found to be damaged, load() is called again with another one.
   void add(const std::string& name, std::unique_ptr<StatePart> part);
   template <detail::SavesItself Object>
@@ -158,8 +162,8 @@ class TrainState {
     return true;
   }
   void add_named(const std::string& name, std::unique_ptr<StatePart> part);
-  // Has no constraint (SavedValue): compilers disagree on the symbol name of a constrained function, and this
-  // function is in the library.
+  // This function has no constraint (SavedValue), because it is in the library, and compilers disagree on the
+  // symbol name of a constrained function.
   template <class Value>
   void add_value(const std::string& name, Value& value);
   void add_module(const std::string& name, torch::nn::Module& module, bool own_buffers);
@@ -176,7 +180,7 @@ class TrainState {
 
   std::vector<std::unique_ptr<StatePart>> parts_;
   std::set<std::string> names_;  // names given to add()
-  // Each module with the prefix of its parameters' names in the optimizers.
+  // All modules. Each has the prefix that its parameters' names have in the optimizers.
   std::vector<std::pair<std::string, torch::nn::Module*>> modules_;
 };
 

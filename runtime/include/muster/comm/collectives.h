@@ -26,7 +26,7 @@
 
 namespace muster {
 
-// kAvg needs floating-point numbers; kBand, kBor and kBxor (bitwise) need integers.
+// kAvg is only for floating-point numbers. kBand, kBor and kBxor are bitwise, and only for integers.
 enum class ReduceOp { kSum, kMin, kMax, kProduct, kAvg, kBand, kBor, kBxor };
 
 // Reduces in place; all members get the same result. Tensors on the CPU can have floating-point numbers of
@@ -34,44 +34,51 @@ enum class ReduceOp { kSum, kMin, kMax, kProduct, kAvg, kBand, kBor, kBxor };
 // the product means "all".
 void all_reduce(const Group& group, const at::Tensor& tensor, ReduceOp op = ReduceOp::kSum);
 
-// Copies src's tensor into the tensors of all members. Shape and type must be the same on all members.
+// Copies the tensor of the rank `src` into the tensors of all members. Shape and type must be the same on all
+// members.
 void broadcast(const Group& group, const at::Tensor& tensor, int src);
 
-// Returns each member's tensor. Shapes may differ, types must not.
+// Returns each member's tensor. The tensors can have different shapes, but must have the same type.
 std::vector<at::Tensor> all_gather(const Group& group, const at::Tensor& tensor);
-// As all_gather(), but into one tensor. All inputs must have the same shape, so the members need not exchange
-// shapes first. With inputs [n, ...], `output` is `[size * n, ...]` or `[size, n, ...]`.
+// As all_gather(), but returns the result in one tensor, `output`. All inputs must have the same shape, so
+// the members need not send the shapes first. If inputs have the shape [n, ...], `output` has the shape
+// `[size * n, ...]` or `[size, n, ...]`.
 void all_gather_into_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input);
 
-// Reduces the parts that all members pass for this member, and returns the result. inputs[p] is the part for
-// the member at place p, and has the same shape on all members.
+// Each member passes a part for every member: inputs[p] is the part for the member at place p. Reduces all
+// the parts for this member, and returns the result. Each of these parts must have the same shape on all
+// members.
 at::Tensor reduce_scatter(const Group& group, const std::vector<at::Tensor>& inputs,
                           ReduceOp op = ReduceOp::kSum);
-// As reduce_scatter(), but all parts have one shape and lie in `input`, in the layout of
-// all_gather_into_tensor()'s output.
+// As reduce_scatter(), but all parts lie in one tensor, `input`, and have the same shape. They lie there in
+// the same way as in the output of all_gather_into_tensor().
 void reduce_scatter_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::kSum);
 
-// Sends inputs[p] to the member at place p, and returns what members sent to this one. Shapes may differ.
+// Sends inputs[p] to the member at place p. Returns the tensors that the members sent to this one. The
+// tensors can have different shapes.
 std::vector<at::Tensor> all_to_all(const Group& group, const std::vector<at::Tensor>& inputs);
-// As all_to_all(), but the parts to send lie in one tensor and the received ones in another, one after the
-// other along the first dimension. The lists have the sizes of the parts; empty: equal parts.
+// As all_to_all(), but the parts are in two tensors. `input` has the parts to send, one after the other along
+// the first dimension. `output` gets the received parts in the same way. The lists have the sizes of the
+// parts. If a list is empty, its parts are equal.
 void all_to_all_single(const Group& group, const at::Tensor& output, const at::Tensor& input,
                        const std::vector<std::int64_t>& output_split_sizes = {},
                        const std::vector<std::int64_t>& input_split_sizes = {});
 
-// On `dst`, returns each member's tensor; on all other ranks, nothing. Shapes may differ.
+// Sends each member's tensor to the rank `dst`. There, the function returns all of these tensors; elsewhere
+// it returns an empty vector. The tensors can have different shapes.
 std::vector<at::Tensor> gather(const Group& group, const at::Tensor& tensor, int dst);
-// Sends inputs[p] of `src` to the member at place p, which gets it in `output`. On every member `output` must
-// have the right shape; only `src` passes inputs.
+// The rank `src` sends inputs[p] to the member at place p, which gets it in `output`. On every member,
+// `output` must have the right shape. Only `src` passes inputs.
 void scatter(const Group& group, const at::Tensor& output, const std::vector<at::Tensor>& inputs, int src);
 
-// Returns when all members have called barrier().
+// Waits until all members have called barrier().
 void barrier(const Group& group);
 
 // Sends to one member. Messages from one member to another with the same tag arrive in the order of sending.
 void send(const Group& group, const at::Tensor& tensor, int dst, int tag = 0);
-// Receives into the tensor, from `src` or, if that is empty, from any member. Returns the sender's rank.
+// Receives a message into the tensor, from the rank `src`. If `src` is empty, receives from any member.
+// Returns the sender's rank.
 int recv(const Group& group, const at::Tensor& tensor, std::optional<int> src = std::nullopt, int tag = 0);
 
 // An operation in progress. Do not use its tensor before wait() returns. Call wait() exactly once, before the
@@ -106,7 +113,8 @@ std::string recv_object(const Group& group, int src, int tag = 0);
 
 namespace detail {
 
-// Matches nlohmann::json without its header, which programs that send no JSON need not have.
+// nlohmann::json is such a type. The concept does not name it, because programs that send no JSON need not
+// have its header.
 template <class Value>
 concept JsonValue = requires(const Value& value, const std::string& bytes) {
   Value::to_cbor(value);

@@ -8,7 +8,7 @@
 // Ranks are in row-major order: along the last dimension they are consecutive. Ranks are numbered node by
 // node. If the last dimension has the size of a node's ranks, each of its groups is on one node. Use this
 // dimension for the operations that communicate most. A mesh is a handle: copies share one state, which keeps
-// the groups and the job. Safe from any thread.
+// the groups and the job. Any thread can use it.
 #pragma once
 
 #include <memory>
@@ -40,7 +40,7 @@ class DeviceMesh {
   const std::vector<int>& ranks() const;
 
   int get_rank() const;  // this rank in the job
-  // Returns this rank's place along a dimension; without an argument the mesh must have only one dimension.
+  // Returns this rank's place along a dimension. The first form is for a mesh with a single dimension.
   int get_local_rank() const;
   int get_local_rank(int dim) const;
   int get_local_rank(const std::string& name) const;
@@ -59,8 +59,8 @@ class DeviceMesh {
   std::shared_ptr<const State> state_;
 };
 
-// Collective over the job. Throws std::invalid_argument on all ranks if the sizes do not multiply to the
-// world size, if names are missing or occur twice, or if ranks pass different arguments.
+// Collective over the job. All ranks throw std::invalid_argument if the product of the sizes is not the world
+// size, if names are missing or occur twice, or if ranks pass different arguments.
 DeviceMesh init_device_mesh(const Job& job, const std::vector<int>& mesh_shape,
                             const std::vector<std::string>& mesh_dim_names = {});
 

@@ -5,8 +5,8 @@
 //
 // Functions that take a Group also take a Job, which means all its ranks: job.world(). Members have places in
 // the group, from 0; ranks() and all messages have ranks of the job. A Group is a handle: copies share one
-// state, which keeps the job, and leaves the group when the last copy is destroyed. Calls are safe from any
-// thread. All members must enter collectives in the same order.
+// state, which keeps the job, and leaves the group when the last copy is destroyed. Any thread can call the
+// functions. All members must enter collectives in the same order.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -23,26 +23,26 @@ namespace muster {
 
 class Job;
 
-// NCCL's settings for a group: ncclConfig_t, and PyTorch's additions. For an empty setting, NCCL uses its
-// NCCL_* variable or its default. Ignored without GPUs.
+// NCCL's settings for a group: those of ncclConfig_t, and PyTorch's additions. For an empty setting, NCCL
+// uses its NCCL_* variable or its default. If there are no GPUs, the settings have no effect.
 struct NcclOptions {
   // Runs the group's kernels at a higher priority than the program's.
   bool high_priority_stream = false;
-  // Whether NCCL calls block during long work, such as connecting; empty: PyTorch's choice.
+  // Says whether calls of NCCL block during long work, such as connecting. Empty: PyTorch decides.
   std::optional<bool> blocking = std::nullopt;
-  // The least and the most blocks of threads that a kernel uses on the GPU.
+  // The smallest and the largest number of thread blocks that a kernel of NCCL may use on the GPU.
   std::optional<int> min_ctas = std::nullopt;
   std::optional<int> max_ctas = std::nullopt;
   std::string net_name{};  // "Socket", "IB", or a plug-in's name
-  // Creates the group's communicator from the job's with ncclCommSplit, which is faster than a new one and
-  // shares its resources. Has no effect on the job's own communicator.
+  // Creates the group's communicator from the job's communicator with ncclCommSplit. That is faster than a
+  // new communicator, and the two share resources. It has no effect on the job's own communicator.
   bool split = false;
 };
 
 struct GroupOptions {
-  // The library, as in InitOptions; empty: the job's.
+  // The library that carries the messages, as in InitOptions. Empty: the same as the job's.
   std::string backend{};
-  // Timeout of a collective; empty: the job's.
+  // The longest time that a collective may take. Empty: the same as the job's.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   std::string name{};                              // for messages; empty: "group N"
   std::optional<NcclOptions> nccl = std::nullopt;  // empty: the job's
@@ -59,10 +59,10 @@ class Group {
   const std::vector<int>& ranks() const;  // the members' ranks in the job, ascending
   bool is_member() const { return rank() >= 0; }
   const std::string& name() const;
-  // "group 'trainers' of ranks 0, 1, 2".
+  // Returns a text such as "group 'trainers' of ranks 0, 1, 2".
   std::string description() const;
-  // Returns the place in the group of a rank of the job. Throws std::invalid_argument if the rank is not a
-  // member.
+  // `job_rank` is a rank of the job. Returns its place in this group. If the rank is not a member of the
+  // group, throws std::invalid_argument.
   int place_of(int job_rank) const;
 
   Job job() const;

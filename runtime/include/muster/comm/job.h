@@ -3,7 +3,7 @@
 // Call init() first in main. It reads the environment that the launcher (or torchrun) has set, connects to
 // the store, creates the process group and starts the heartbeat. Without a launcher it returns a world of one
 // rank, so the same program runs alone. A Job is a handle: copies share one state, which leaves the world
-// when the last copy is destroyed. Calls are safe from any thread. All ranks must enter collectives in the
+// when the last copy is destroyed. Any thread can call the functions. All ranks must enter collectives in the
 // same order. A wrong or missing setting throws std::invalid_argument, which names the setting; unreachable
 // peers throw std::runtime_error.
 #pragma once
@@ -29,17 +29,18 @@ struct InitOptions {
   std::string init_method = "env://";
   int rank = -1;
   int world_size = -1;
-  // Timeout of a collective or of a wait on the store; empty: 30 minutes, for NCCL 10 minutes, as in torch.
+  // The longest time that a collective, or a wait on the store, may take. Empty: 30 minutes, and 10 minutes
+  // for NCCL, as in torch.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   // The library behind process groups.
   // - "gloo": for CPU tensors; device() is the CPU.
   // - "nccl": NCCL for CUDA tensors, and Gloo for CPU tensors. Needs GPUs.
   // - "mpi": Open MPI for all tensors. MPI_COMM_WORLD must be the job.
   // - "shm": shared memory for CPU tensors; device() is the CPU. All ranks must be on one host.
-  // - Empty: MUSTER_BACKEND, which `launch --backend` sets; if that is not set, Gloo, and NCCL if a GPU is
-  //   visible.
+  // - Empty: the value of MUSTER_BACKEND, which `launch --backend` sets. If that is not set: "nccl" if a GPU
+  //   is visible, else "gloo".
   std::string backend{};
-  // For groups without NCCL options of their own.
+  // The options of all groups that have no NCCL options of their own.
   NcclOptions nccl{};
 };
 
@@ -77,7 +78,7 @@ class Job {
   // - On a rank that is not in `ranks`, is_member() of the group is false.
   Group new_group(const std::vector<int>& ranks, const GroupOptions& options = {}) const;
 
-  // Returns when all ranks have called barrier().
+  // Waits until all ranks have called barrier().
   void barrier() const;
 
  private:
@@ -96,8 +97,8 @@ class Job {
 // - ignores SIGPIPE unless the program has set a handler
 // - makes the C library keep the memory that a step frees
 Job init(const InitOptions& options = {});
-// As init(options), but also replaces argc and argv by this rank's own. In a sweep with a warm start
-// (docs/warm_start.md), main can get another trial's arguments, so read them only after this call.
+// Works as init(options), and also replaces argc and argv by this rank's own arguments. In a sweep with a
+// warm start (docs/warm_start.md), main can get another trial's arguments, so read them only after this call.
 Job init(int& argc, char**& argv, const InitOptions& options = {});
 
 }  // namespace muster

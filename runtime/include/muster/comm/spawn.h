@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// The failure of a spawned world: the rank that failed first.
+// A rank of the spawned world has failed. The error describes the rank that failed first.
 class SpawnError : public std::runtime_error {
  public:
   SpawnError(const std::string& message, int rank, int exit_code, int signal)

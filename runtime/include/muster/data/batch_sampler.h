@@ -24,8 +24,8 @@ class BatchSamplerBase {
   virtual std::string description() const = 0;                 // as Sampler::description()
 };
 
-// Cuts the order of a sampler into batches of batch_size. The last batch of an epoch can be smaller;
-// drop_last leaves out a smaller last batch.
+// Cuts the order of a sampler into batches of batch_size. The last batch of an epoch can be smaller. If
+// drop_last is true, a smaller last batch is left out.
 class BatchSampler : public BatchSamplerBase {
  public:
   BatchSampler(std::shared_ptr<const Sampler> sampler, std::int64_t batch_size, bool drop_last);
@@ -43,15 +43,15 @@ class BatchSampler : public BatchSamplerBase {
 };
 
 struct BucketBatchSamplerOptions {
-  // A batch has as many examples as both limits allow; at least one limit is required.
+  // A batch has as many examples as both limits allow. At least one limit must be given.
   std::optional<std::int64_t> batch_size = std::nullopt;  // examples
   std::optional<std::int64_t> max_tokens = std::nullopt;  // examples * length of the longest: padding counts
   // If a batch has more examples than multiple_of, their number is rounded down to a multiple of it. Set
   // multiple_of to the number of ranks (or to 12 for 2, 3, 4 or 6 ranks). All ranks then get equal shares, of
   // at most `max_tokens / ranks` tokens unless a single example is longer.
   std::int64_t multiple_of = 1;
-  // The number of batches in a window, within which examples are sorted: larger windows waste less on
-  // padding, smaller ones mix better.
+  // Examples are sorted by length within a window of this many batches. Larger windows waste less on padding;
+  // smaller windows mix the examples better.
   std::int64_t window_batches = 100;
   bool shuffle = true;
   std::uint64_t seed = 0;

@@ -4,8 +4,8 @@
 //   auto dataset = muster::transformed(cached, augment);                    // the cache comes first
 //
 // The cache also keeps the random numbers of the first read, so put augmentations after the cache. When the
-// memory is full, the remaining samples are read each time. Safe to read from several threads; if two threads
-// want the same sample before the cache has it, both read it.
+// memory is full, the remaining samples are read each time. Several threads can read the cache at once. If
+// two threads want the same sample before the cache has it, both read it.
 #pragma once
 
 #include <atomic>

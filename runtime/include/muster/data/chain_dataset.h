@@ -3,8 +3,8 @@
 //
 //   const muster::ChainDataset both(first, second);
 //
-// As torch.utils.data.ChainDataset. A reader opens a dataset when the previous one has ended. The datasets
-// must outlive the ChainDataset.
+// It is like torch.utils.data.ChainDataset. A reader opens a dataset when the previous one has ended. The
+// datasets must outlive the ChainDataset.
 #pragma once
 
 #include <memory>

@@ -8,11 +8,11 @@
 //   std::pair, std::tuple       a pair or tuple of batches
 //   std::vector                 a vector of batches: of the first elements, the second, ...
 //   std::map                    a map of batches, by key
-//   std::optional               an optional batch; all of the samples have a value, or none has
+//   std::optional               an optional batch; all samples must have a value, or none may
 //   a struct of tensors         the same struct, its fields stacked
 //   any other struct            the struct that BatchOf names, with one field for the batch of each field
 //
-// The struct must be plain, without constructors, with one to eight fields of these types. Samples are added
+// A struct must have no constructors, and one to eight fields, each of a type in this list. Samples are added
 // to the batch one by one as they arrive; each tensor is copied once, into memory that the loader reuses.
 // Throws std::invalid_argument for a sample whose shape, type or keys differ from the first one's, and for a
 // number above the largest int64.
@@ -288,7 +288,8 @@ Collated<Sample> default_collate(const std::vector<Sample>& samples) {
   return collator.finish();
 }
 
-// Sequences of different lengths, [length, ...] each, padded at the end.
+// A batch of sequences of different lengths. Each sequence has the shape [length, ...], and shorter ones are
+// padded at the end.
 struct PaddedSequences {
   at::Tensor data;     // [batch, longest, ...]
   at::Tensor lengths;  // [batch], int64

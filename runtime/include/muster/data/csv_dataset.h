@@ -5,7 +5,7 @@
 //   muster::CsvDataset dataset("iris.csv", {.label = "species", .categories = {{"species", species}}});
 //
 // Quoting follows RFC 4180. The file may be compressed with gzip or zstd. It is read once, and kept in memory
-// as numbers. Safe to read from several threads.
+// as numbers. Several threads can read it at once.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -25,11 +25,11 @@ struct CsvDatasetOptions {
   // true: the first line has the names of the columns. false: the names are "0", "1", "2", ...
   bool header = true;
   char separator = ',';
-  // The words that can be in a column, by the column's name. A word is replaced by its place in the list,
-  // from 0.
+  // Columns that contain words, by their names. Each has a list of its words. A word is replaced by its place
+  // in the list, from 0.
   std::map<std::string, std::vector<std::string>> categories = {};
-  // The value, such as NaN, for data fields that are empty or in na_values. Without this value such fields
-  // are errors, except "nan" in a column of floats. A missing label is always an error.
+  // If a data field is empty or in na_values, it is read as this value, such as NaN. Without this value such
+  // a field is an error, except "nan" in a column of floats. A missing label is always an error.
   std::optional<double> fill_na = {};
   std::vector<std::string> na_values = {"NA",   "N/A",  "n/a",  "NaN",  "nan",
                                         "NULL", "null", "None", "<NA>", "#N/A"};
@@ -37,17 +37,19 @@ struct CsvDatasetOptions {
   std::optional<char> thousands = {};  // ignored inside numbers: "1,234"
   std::optional<char> comment = {};    // the rest of the line after it is ignored
   std::int64_t skiprows = 0;           // lines to skip at the start, before the line of names
-  // kFloat, kDouble or kLong. A word that is not a number of that type is an error. "nan" is a float, "1e400"
-  // an infinite float; true and false are 1 and 0.
+  // kFloat, kDouble or kLong. If a word is not a number of this type, an error is thrown. For floating-point
+  // types, "nan" is NaN and "1e400" is infinity. "true" and "false" are read as 1 and 0.
   at::ScalarType dtype = at::ScalarType::Float;
   at::ScalarType label_dtype = at::ScalarType::Long;
 };
 
-// Samples: data [columns] of dtype, target [] of label_dtype.
+// In a sample, `data` has the shape [columns] and the type dtype, and `target` has the shape [] and the type
+// label_dtype.
 class CsvDataset : public Dataset<> {
  public:
-  // Throws std::invalid_argument, which names an option that cannot be used. Throws std::runtime_error if the
-  // file cannot be used; the message has the file, line, column, the text there and what would be right.
+  // If an option cannot be used, throws std::invalid_argument, which names it. If the file cannot be used,
+  // throws std::runtime_error. Its message has the file, the line, the column, the text at that place, and
+  // what would be right there.
   CsvDataset(const std::string& path, const CsvDatasetOptions& options);
 
   std::int64_t size() const override { return rows_.size(); }

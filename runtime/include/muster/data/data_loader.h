@@ -48,8 +48,8 @@ class AnyDataLoader {
   // The rank and world size given to the constructor.
   int rank() const { return engine_.share().first; }
   int world_size() const { return engine_.share().second; }
-  // Returns the number of batches in the epoch that epoch() names; epochs can have different numbers. Throws
-  // std::logic_error for an iterable dataset.
+  // Returns the number of batches in the epoch that epoch() names. Different epochs can have different
+  // numbers. For an iterable dataset, throws std::logic_error.
   std::int64_t batches_per_epoch() const { return engine_.batches_per_epoch(); }
   // Returns the epoch, from 0, of the batch that the loop took last. Before a loop, after a loop that ran to
   // its end, and after load_state(), returns the epoch of the next batch.
@@ -65,7 +65,7 @@ class AnyDataLoader {
   // - A global_batch_size must not change, so the batches do not change either.
   // - An iterable dataset needs as many shards as before, except at the start of an epoch; its readers skip
   //   the samples that were consumed.
-  // Throws std::invalid_argument, which says what does not fit; the loader is then unchanged.
+  // If the state does not fit, throws std::invalid_argument, which says why. The loader is then unchanged.
   void load_state(const DataLoaderState& state) { engine_.load_state(state); }
   // Throws what load_state() would throw.
   void check_state(const DataLoaderState& state) const { engine_.check_state(state); }
@@ -76,7 +76,8 @@ class AnyDataLoader {
   // last loop did not fail in a batch.
   void skip_failed_batch() { engine_.skip_failed_batch(); }
 
-  // Ends and joins the workers. The next loop starts new ones, at the same place.
+  // Ends the workers and joins their threads. The next loop starts new workers, and continues at the same
+  // place.
   void stop() { engine_.stop(); }
 
  protected:
@@ -155,12 +156,12 @@ class DataLoader : public AnyDataLoader {
     std::int64_t end_;
   };
 
-  // Loops over all batches from the loader's place to the end of epoch `count - 1`. The loop has no batches
-  // if the loader is already past that end: epochs(1) has batches only once. So an evaluation should loop
-  // over the loader itself. The first dimension of a batch is the batch size; an epoch's last batch can be
-  // smaller.
+  // Loops over all batches from the loader's place to the end of epoch `count - 1`. If the loader is already
+  // at that end, the loop has no batches. So a second loop over epochs(1) is empty, and an evaluation should
+  // loop over the loader itself. The first dimension of a batch is the batch size; an epoch's last batch can
+  // be smaller.
   Epochs epochs(std::int64_t count) { return {this, count}; }
-  // Loops over one epoch, from its start or from a loaded state.
+  // Loops over one epoch, from its beginning or from the place that load_state() has set.
   Iterator begin() { return {this, engine_.begin_pass()}; }
   std::default_sentinel_t end() const { return {}; }
 };

@@ -26,7 +26,7 @@ struct Example {
 };
 using Batch = Example;
 
-// Map-style, as torch.utils.data.Dataset.
+// A dataset whose samples have indices, as torch.utils.data.Dataset. PyTorch calls it a map-style dataset.
 template <class SampleType = Example>
 class Dataset {
  public:
@@ -38,12 +38,12 @@ class Dataset {
   // other index. If get() throws, the training thread gets an exception that also names the dataset and the
   // index.
   virtual Sample get(std::int64_t index) const = 0;
-  // Returns a batch of the samples with these indices, in this order, as default_collate() makes it:
-  // PyTorch's __getitems__. The default implementation calls get() for each index, and throws
-  // std::out_of_range for an index outside the dataset. Override get_batch() if reading many samples at once
-  // is cheaper, and get the batch's memory from batch_empty().
+  // Returns a batch of the samples with these indices, in this order. The batch is as default_collate() makes
+  // it. PyTorch's name for this function is __getitems__. The default implementation calls get() for each
+  // index, and throws std::out_of_range for an index outside the dataset. Override get_batch() if reading
+  // many samples at once is cheaper, and get the batch's memory from batch_empty().
   virtual Collated<Sample> get_batch(std::span<const std::int64_t> indices) const;
-  // For messages: describes the dataset and its origin.
+  // Returns a text for messages, which describes the dataset and its origin.
   virtual std::string name() const { return "the dataset"; }
 };
 
@@ -58,7 +58,8 @@ namespace detail {
 void warn_of_skipped(const std::string& dataset, std::int64_t index);
 [[noreturn]] void refuse_index(const std::string& dataset, std::int64_t index, std::int64_t size);
 
-// Throws std::out_of_range, with dataset, index and size, unless the dataset has this sample.
+// If the dataset has no sample with this index, throws std::out_of_range. The message names the dataset, the
+// index and the size.
 template <class Sample>
 void check_index(const Dataset<Sample>& dataset, std::int64_t index) {
   if (index < 0 || index >= dataset.size()) refuse_index(dataset.name(), index, dataset.size());
@@ -80,8 +81,8 @@ void add_whole(SomeCollator& collator, Sample sample, std::int64_t& count) {
   ++count;
 }
 
-// Reads the samples and passes them to `take`. Appends the place in `indices` of each bad sample to
-// `skipped`; if `skipped` is null, throws for the first bad sample.
+// Reads the samples and passes them to `take`. If a sample is bad and `skipped` is null, throws an error
+// about it. If `skipped` is not null, leaves the sample out, and appends its place in `indices` to `skipped`.
 template <class Sample, class Take>
 void for_each_sample(const Dataset<Sample>& dataset, std::span<const std::int64_t> indices,
                      std::vector<std::int64_t>* skipped, const Take& take) {

@@ -2,11 +2,11 @@
 //
 //   ElasticSampler(std::make_shared<BatchSampler>(order, 256, false), job.world_size(), job.rank())
 //
-// Each batch is divided among the ranks into shares that differ by at most one example; the lower ranks get
-// the larger ones. A rank multiplies its mean loss by the weight of its share. So 256 examples a step give
-// the same mean gradient on 4, 3 or 2 ranks. The number of batches consumed is a place in the epoch that is
-// valid for any number of ranks: a run that continues with fewer ranks uses each example exactly once. A
-// plain value, safe to use from several threads.
+// Each batch is divided among the ranks. The shares differ by at most one example, and the lower ranks get
+// the larger shares. A rank multiplies its mean loss by the weight of its share. So 256 examples a step give
+// the same mean gradient on 4, 3 or 2 ranks. The number of consumed batches is a place in the epoch that is
+// valid for any number of ranks. So if a run continues with fewer ranks, it still uses each example exactly
+// once. An ElasticSampler is a plain value, which several threads can use at once.
 #pragma once
 
 #include <memory>
@@ -22,14 +22,14 @@ class ElasticSampler {
   // fewer examples than there are ranks.
   ElasticSampler(std::shared_ptr<const BatchSamplerBase> batches, int num_replicas, int rank);
 
-  // Returns a plan with the same number of batches on all ranks, none of them empty. If a batch (usually the
-  // last of an epoch) has too few examples for all ranks, a rank without an example gets the batch's first
-  // one as padding, with weight 0: the rank takes part in the step and adds nothing. Throws
-  // std::invalid_argument if even the largest batch has fewer examples than there are ranks, or if the
-  // batches are not well-formed.
+  // Returns a plan that has the same number of batches on all ranks. No batch is empty. A batch, usually the
+  // last of an epoch, can have fewer examples than there are ranks. A rank without an example then gets the
+  // batch's first example as padding, with weight 0. So it takes part in the step but adds nothing to the
+  // gradient. Throws std::invalid_argument if even the largest batch has fewer examples than there are ranks,
+  // or if the batches are not well-formed.
   BatchPlan plan(std::int64_t epoch) const;
 
-  // Describes the order: the same text on all ranks, and for any number of ranks.
+  // Returns a description of the order. It is the same text on all ranks, and for any number of ranks.
   std::string description() const;
 
  private:

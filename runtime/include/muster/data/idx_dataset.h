@@ -1,8 +1,8 @@
 // Images and labels in the IDX format of MNIST and Fashion-MNIST, uncompressed or compressed with gzip or
 // zstd.
 //
-// Keeps the images' bytes in memory as they are in the file and makes floats when it gathers a batch. Safe to
-// read from several threads.
+// An IdxDataset keeps the images' bytes in memory as they are in the file. It makes floats of them when it
+// gathers a batch. Several threads can read it at once.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@
 
 namespace muster {
 
-// Returns the file's content, with its type and shape: uint8, int8, int16, int32, float or double. Throws
-// std::runtime_error, which names the file and what is wrong with it.
+// Returns the content of the file as a tensor. Its type and shape are those in the file; the type is uint8,
+// int8, int16, int32, float or double. Throws std::runtime_error, which names the file and what is wrong with
+// it.
 at::Tensor read_idx(const std::string& path);
 
 // A pixel p becomes (p / 255 - mean) / stddev.
@@ -31,7 +32,8 @@ class IdxDataset : public Dataset<> {
              IdxNormalization normalization = {});
 
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
-  // Returns data [channels, height, width] of floats, with at least 1 channel, and target [] of int64.
+  // Returns an example. Its `data` has the shape [channels, height, width], consists of floats, and has at
+  // least 1 channel. Its `target` has the shape [] and the type int64.
   Example get(std::int64_t index) const override;
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   std::string name() const override { return name_; }

@@ -5,11 +5,11 @@
 //     std::unique_ptr<Reader> open(const muster::Shard& shard) const override { ... }
 //   };
 //
-// As torch.utils.data.IterableDataset, except that Muster, not the program, decides which worker reads which
-// part. There are as many shards as workers of all ranks, or as many as the loader's option `shards` says; a
-// reader returns the samples of one shard. Several threads open a dataset at once; it must outlive the
-// loaders that read it. One thread at a time uses a reader. Draw random numbers from sample_random(), which
-// is seeded for each sample.
+// It is like torch.utils.data.IterableDataset with one difference: Muster decides which worker reads which
+// part, not the program. There are as many shards as workers of all ranks, or as many as the loader's option
+// `shards` says; a reader returns the samples of one shard. Several threads open a dataset at once; it must
+// outlive the loaders that read it. One thread at a time uses a reader. Draw random numbers from
+// sample_random(), which is seeded for each sample.
 #pragma once
 
 #include <cstdint>
@@ -37,19 +37,20 @@ class IterableDataset {
   class Reader {
    public:
     virtual ~Reader() = default;
-    // Returns the next sample; empty at the end. If next() throws, the training thread gets the exception
-    // with a text that names the dataset, the shard and the sample's number in the shard. A loader that skips
-    // bad samples warns instead, and calls next() again.
+    // Returns the next sample, or nothing at the end. If next() throws, the training thread gets the
+    // exception with a text that names the dataset, the shard and the sample's number in the shard. A loader
+    // that skips bad samples warns instead, and calls next() again.
     virtual std::optional<Sample> next() = 0;
-    // The loader calls it when a run resumes. Skips `count` samples and returns true, or does nothing and
-    // returns false. After false, the loader reads these samples and ignores them.
+    // When a run resumes, the loader calls this function. A reader that can skip `count` samples does so and
+    // returns true. Any other reader does nothing and returns false. The loader then reads these samples and
+    // ignores them.
     virtual bool skip(std::int64_t /*count*/) { return false; }
   };
 
   virtual ~IterableDataset() = default;
   // Returns a reader at the first sample of the shard. The same shard must give the same samples each time.
   virtual std::unique_ptr<Reader> open(const Shard& shard) const = 0;
-  // For messages: describes the dataset and its origin.
+  // Returns a text for messages, which describes the dataset and its origin.
   virtual std::string name() const { return "the dataset"; }
 };
 

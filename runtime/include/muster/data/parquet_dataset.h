@@ -16,8 +16,8 @@
 // page checksums are verified where the writer stored them; without checksums, and in Arrow files, a damaged
 // value goes unnoticed.
 //
-// Needs pyarrow, of the major version that Muster was built with. Muster looks for it in MUSTER_PYARROW_DIR
-// or, if that is not set, next to torch and in the environment that VIRTUAL_ENV names.
+// The class needs pyarrow, in the major version that Muster was built with. Muster looks for it in
+// MUSTER_PYARROW_DIR or, if that is not set, next to torch and in the environment that VIRTUAL_ENV names.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -39,9 +39,10 @@ namespace muster {
 struct ParquetDatasetOptions {
   std::vector<std::string> columns = {};  // to read; empty: all
   bool shuffle_row_groups = false;        // another order of the row groups in every epoch
-  // Draws the next row from a buffer of this many rows. 0: reads the rows in order.
+  // The number of rows in a buffer. Each row that the dataset returns is drawn at random from the buffer. 0:
+  // rows are returned in the order of the files.
   std::int64_t shuffle = 0;
-  // The value for a null number; without it, reading a null number is an error.
+  // A null number is read as this value. If it is empty, reading a null number is an error.
   std::optional<double> fill_na = {};
 };
 
@@ -50,7 +51,8 @@ class ParquetRows;
 class ParquetFiles;
 }  // namespace detail
 
-// One row. A column has its name in the file. "image.path" is the field `path` of the struct `image`.
+// A row of a file. Columns have the names that they have in the file. For example, "image.path" is the field
+// `path` of the struct `image`.
 //
 // If a column is missing, null or of another type, the functions throw an error that names file, row and
 // column.
@@ -62,17 +64,19 @@ class ParquetRow {
   const std::string& file() const;
   std::int64_t index() const;  // in the file, from 0
   bool is_null(std::string_view column) const;
-  // Reads whole numbers and booleans; also dates, times and durations, in the unit of the column.
+  // Reads a whole number or a boolean. It also reads a date, time or duration, as a number in the column's
+  // unit.
   std::int64_t number(std::string_view column) const;
   double real(std::string_view column) const;  // also of whole numbers
-  // Reads text, also from a dictionary (a category). The result is valid as long as the row.
+  // Reads a text, or the text of an entry of a dictionary column (a category). The result is valid until the
+  // row is destroyed.
   std::string_view text(std::string_view column) const;
-  // Reads binary data or text; or the bytes of a struct {bytes, path}, which is how Hugging Face's datasets
-  // stores pictures and sound.
+  // Reads binary data or text. If the column is a struct {bytes, path}, reads its field `bytes`: Hugging
+  // Face's datasets library stores pictures and sound in this way.
   std::span<const std::uint8_t> bytes(std::string_view column) const;
-  // Returns a tensor of the column's type: [] for a number, [n] for a list of numbers, [n, m] for a list of
-  // lists of equal lengths. A tensor of 4 KiB or more can share the row's memory, which later rows do not
-  // overwrite.
+  // Returns a tensor of the column's type. For a number, its shape is []. For a list of numbers, its shape is
+  // [n]. For a list of lists of equal lengths, its shape is [n, m]. A tensor of 4 KiB or more can share the
+  // row's memory. Later rows do not overwrite that memory.
   at::Tensor tensor(std::string_view column) const;
   std::vector<std::string> texts(std::string_view column) const;  // from a list of texts
 
@@ -100,7 +104,8 @@ class ParquetStream {
   ParquetStream& operator=(const ParquetStream&) = delete;
   ~ParquetStream();
 
-  // Throws once for each row that cannot be read.
+  // Returns the next row, or nothing at the end. If a row cannot be read, throws an error; the next call then
+  // returns the row after it.
   std::optional<ParquetRow> next();
   void skip(std::int64_t count);
 
@@ -122,7 +127,7 @@ class ParquetDataset
 
   // `files` may contain a shell's *, ? and []. Opens all files, to count their rows. Throws
   // std::invalid_argument, which names an option that cannot be used. Throws std::runtime_error if pyarrow or
-  // a file is missing, or if a file is of another kind or lacks a column.
+  // a file is missing, if a file has another format, or if a file lacks a column.
   ParquetDataset(const std::vector<std::string>& files, Decode decode, ParquetDatasetOptions options = {})
       : files_(detail::open_parquet_files(files, options)), decode_(std::move(decode)) {}
   ParquetDataset(std::initializer_list<std::string> files, Decode decode, ParquetDatasetOptions options = {})

@@ -18,7 +18,7 @@ namespace muster {
 
 class SampleRandom {
  public:
-  // A C++ uniform random bit generator: usable with <random>'s distributions.
+  // SampleRandom is a uniform random bit generator, so the distributions of <random> accept it.
   using result_type = std::uint64_t;
   explicit SampleRandom(std::uint64_t seed) : state_(seed) {}
   static constexpr result_type min() { return 0; }
@@ -35,11 +35,13 @@ class SampleRandom {
 };
 
 SampleRandom& sample_random();
-// Seeds sample_random() for sample number `number`, from 0, of the current batch. A get_batch() that draws
-// random numbers must call begin_sample() before each sample; the default get_batch() does.
+// Seeds sample_random() for the sample at place `number` of the current batch; the first sample has number 0.
+// If a get_batch() draws random numbers, it must call begin_sample() before each sample. The default
+// get_batch() does so.
 void begin_sample(std::int64_t number);
 
-// Describes the reader in the calling thread: a loader's worker, or the training thread itself (id 0 of 0).
+// Describes the reader in the calling thread. The reader is a loader's worker, or the training thread itself;
+// the training thread has id 0, and num_workers is 0.
 struct WorkerInfo {
   int id = 0;
   int num_workers = 0;
@@ -61,9 +63,9 @@ class [[nodiscard]] ReadBatch {
   ReadBatch& operator=(const ReadBatch&) = delete;
   ~ReadBatch();
 };
-// While a ReadSamples exists, this thread reads samples one by one, with begin() before each. If get() of a
-// dataset reads a second dataset, begin() does nothing for the second one: reading it continues the random
-// numbers of the outer sample.
+// While a ReadSamples exists, this thread reads samples one by one, and calls begin() before each. A
+// dataset's get() can read samples of a second dataset. In such an inner read begin() does nothing, so the
+// second dataset continues with the random numbers of the outer sample.
 class [[nodiscard]] ReadSamples {
  public:
   ReadSamples();

@@ -20,8 +20,8 @@ class Sampler {
   virtual ~Sampler() = default;
   virtual std::int64_t size() const = 0;                                    // entries of each epoch
   virtual std::vector<std::int64_t> indices(std::int64_t epoch) const = 0;  // size() entries
-  // Describes the order: "RandomSampler(60000, seed 3)". A checkpoint contains it; a run that resumes with
-  // another description is refused.
+  // Returns a description of the order, such as "RandomSampler(60000, seed 3)". A checkpoint contains it. A
+  // run whose sampler has another description cannot resume from the checkpoint.
   virtual std::string description() const = 0;
 };
 
@@ -51,8 +51,8 @@ struct RandomSamplerOptions {
   std::uint64_t seed = 0;
 };
 
-// A random order. If num_samples exceeds the dataset's size without replacement, an epoch consists of several
-// random orders, one after the other.
+// A random order. If there is no replacement and num_samples is greater than the dataset's size, an epoch
+// consists of several random orders, one after the other.
 class RandomSampler : public Sampler {
  public:
   explicit RandomSampler(std::int64_t dataset_size, RandomSamplerOptions options = {});
@@ -65,12 +65,13 @@ class RandomSampler : public Sampler {
   RandomSamplerOptions options_;
 };
 
-// A random order without replacement that is computed entry by entry, for datasets whose order is too long to
-// keep. It takes no memory and no time before the first batch; RandomSampler needs 8 bytes per sample on each
-// rank while it makes the order. An entry takes about 60 ns. The order is not Python's. The permutation is a
-// Feistel network of 8 rounds, keyed by seed and epoch, on the smallest rectangle of numbers that contains
-// the dataset. It permutes a number outside the dataset again, until the result is inside (cycle walking;
-// Black and Rogaway: Ciphers with Arbitrary Finite Domains, 2002, methods 2 and 3).
+// A random order without replacement, for datasets whose order is too long to keep in memory. Each entry is
+// computed when it is needed. The sampler takes no memory and no time before the first batch; RandomSampler
+// needs 8 bytes per sample on each rank while it makes the order. An entry takes about 60 ns. The order is
+// not Python's. The permutation is a Feistel network of 8 rounds, keyed by seed and epoch, on the smallest
+// rectangle of numbers that contains the dataset. If the permutation of a number is outside the dataset, it
+// is permuted again, until the result is inside (cycle walking; Black and Rogaway: Ciphers with Arbitrary
+// Finite Domains, 2002, methods 2 and 3).
 class KeyedRandomSampler : public ComputedSampler {
  public:
   explicit KeyedRandomSampler(std::int64_t dataset_size, std::uint64_t seed = 0);
@@ -109,8 +110,8 @@ struct WeightedRandomSamplerOptions {
 // weight. Weights need not sum to 1. The order is Python's for up to 2^24 weights. Python refuses more; this
 // class then does the following:
 // - With replacement it draws from the weights' cumulative sums, as numpy.random.choice does.
-// - Without replacement it draws a random time for each index, exponential with the weight as rate, and takes
-//   the indices with the shortest times.
+// - Without replacement it draws a number for each index from the exponential distribution whose rate is the
+//   weight. It takes the indices with the smallest numbers.
 // Without replacement, num_samples must not exceed the number of weights above 0. (Python does not check
 // this, and draws indices of weight 0.)
 class WeightedRandomSampler : public Sampler {

@@ -3,8 +3,8 @@
 //   const muster::StackDataset pairs(images, captions);   // samples are std::tuple<at::Tensor, std::string>
 //   for (auto& [pictures, texts] : loader) ...
 //
-// As torch.utils.data.StackDataset of a list; transformed() can turn the tuple into a struct. The parts draw
-// their random numbers one after the other. The datasets must outlive the StackDataset.
+// It is like torch.utils.data.StackDataset of a list. transformed() can turn the tuple into a struct. The
+// datasets draw their random numbers one after the other. The datasets must outlive the StackDataset.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ namespace muster {
 
 namespace detail {
 
-// Throws std::invalid_argument unless all sizes equal the first.
+// If a size differs from the first one, throws std::invalid_argument.
 void check_stack(std::span<const std::int64_t> sizes, std::span<const std::string> names);
 
 }  // namespace detail
@@ -47,7 +47,8 @@ class StackDataset : public Dataset<std::tuple<Sample...>> {
     detail::check_index(*this, index);
     return std::apply(
         [index](const auto&... dataset) {
-          // In braces, C++ reads the datasets from left to right.
+          // The elements of a list in braces are computed from left to right, so the datasets are read in
+          // order.
           return std::tuple<Sample...>{detail::get_from(dataset, index)...};
         },
         datasets_);

@@ -23,7 +23,7 @@ namespace muster {
 namespace detail {
 
 void check_subset(const std::string& name, std::int64_t size, const std::vector<std::int64_t>& indices);
-// Throws std::invalid_argument unless the lengths sum to `size`, or the fractions to 1.
+// The lengths must sum to `size`, and the fractions to 1. Otherwise throws std::invalid_argument.
 std::vector<std::vector<std::int64_t>> split_indices(const std::string& name, std::int64_t size,
                                                      const std::vector<std::int64_t>& lengths,
                                                      std::uint64_t seed);
@@ -31,7 +31,7 @@ std::vector<std::vector<std::int64_t>> split_indices(const std::string& name, st
                                                      const std::vector<double>& fractions,
                                                      std::uint64_t seed);
 
-// Reads a sample of an inner dataset; an error names both datasets.
+// Reads a sample of an inner dataset. If that fails, the error names both datasets.
 template <class Sample>
 Sample get_from(const Dataset<Sample>& dataset, std::int64_t index) {
   try {
@@ -43,7 +43,7 @@ Sample get_from(const Dataset<Sample>& dataset, std::int64_t index) {
 
 }  // namespace detail
 
-// Sample i is number indices[i] of `dataset`.
+// A part of another dataset: sample i is the sample indices[i] of `dataset`.
 template <class Sample>
 class Subset : public Dataset<Sample> {
  public:
@@ -107,8 +107,9 @@ class ConcatDataset : public Dataset<Sample> {
 };
 
 // Splits the dataset at random into parts that do not overlap, as PyTorch does with
-// generator.manual_seed(seed). `lengths` are numbers of samples, or, if they are floating-point numbers,
-// fractions of 1. If rounding leaves n samples over, the first n parts get one more each.
+// generator.manual_seed(seed). If `lengths` are integers, they are numbers of samples. If they are
+// floating-point numbers, they are fractions of the dataset. If rounding leaves n samples over, each of the
+// first n parts gets one more.
 template <class Sample, class Number>
 std::vector<Subset<Sample>> random_split(const Dataset<Sample>& dataset, const std::vector<Number>& lengths,
                                          std::uint64_t seed = 0) {
@@ -125,7 +126,8 @@ std::vector<Subset<Sample>> random_split(const Dataset<Sample>& dataset,
   return random_split(dataset, std::vector<Number>(lengths), seed);
 }
 
-// Deleted: the parts would outlive a temporary dataset.
+// These overloads are deleted, because a temporary dataset would be destroyed while the returned parts still
+// use it.
 template <class Sample, class Lengths>
 void random_split(const Dataset<Sample>&&, const Lengths&, std::uint64_t = 0) = delete;
 template <class Sample, class Number>

@@ -4,7 +4,7 @@
 //   muster::TensorDataset dataset(Pair{.left = a, .right = b});  // samples are Pair: [...] each
 //
 // Samples of get() share memory with the tensors; get_batch() copies rows into the loader's memory. Tensors
-// that are not contiguous are copied once. Safe to read from several threads.
+// that are not contiguous are copied once. Several threads can read it at once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,18 +23,21 @@ namespace detail {
 // Makes the tensors contiguous and returns their common number of rows. Throws std::invalid_argument, which
 // names a tensor that does not fit.
 std::int64_t prepare_rows(const std::vector<at::Tensor*>& tensors);
-// Requires contiguous rows, and indices in range.
+// Returns a tensor with the rows at these indices. The rows must be contiguous in memory, and all indices
+// must be in range.
 at::Tensor gather_rows(const at::Tensor& rows, std::span<const std::int64_t> indices);
 
 }  // namespace detail
 
-// `Sample` is a tensor, or a struct, tuple, vector or map of tensors: a type that collates to itself.
+// `Sample` is a tensor, or a struct, tuple, vector or map of tensors. A batch of such samples has the same
+// type as a single sample.
 template <class SampleType = Example>
 class TensorDataset : public Dataset<SampleType> {
   static_assert(std::is_same_v<Collated<SampleType>, SampleType>, "all of a sample must be tensors");
 
  public:
-  // `rows` has the form of a sample, with all samples stacked along a new first dimension.
+  // `rows` has the type of a sample. Each of its tensors has the values of all samples, stacked along a new
+  // first dimension.
   explicit TensorDataset(SampleType rows) : rows_(std::move(rows)) {
     std::vector<at::Tensor*> tensors;
     detail::collect_tensors(rows_, tensors);

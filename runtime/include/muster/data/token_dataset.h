@@ -9,8 +9,9 @@
 //   muster::TokenDataset dataset("fineweb_train_*.bin", {.context = 1024});   // all of them, sorted by name
 //   muster::TokenDataset dataset("corpus_text_document", {.context = 1024});  // .idx and .bin
 //
-// Files are memory-mapped: opening one of any size takes no time and little memory. Only Megatron's index is
-// read, once. Safe to read from several threads. Files must not be truncated while in use.
+// Files are memory-mapped: opening one of any size takes no time and little memory. An exception is
+// Megatron's index, which is read once. Several threads can read a dataset at once. Files must not be
+// truncated while in use.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -28,14 +29,14 @@ namespace muster {
 struct TokenDatasetOptions {
   std::int64_t context = 0;  // tokens per sample; at least 1
   std::int64_t stride = 0;   // from the start of one sample to the start of the next; 0: context
-  // The type of a raw file: kByte, kUInt16, kUInt32, kInt or kLong; empty: kUInt16. If a type is given, files
-  // with a header must have it too.
+  // The type of the tokens in a raw file: kByte, kUInt16, kUInt32, kInt or kLong. Empty: kUInt16. If a type
+  // is given, files with a header must have this type too.
   std::optional<at::ScalarType> dtype = {};
-  // Reading a token that is not below this size throws an error, which names the token and its place. 0: no
-  // check.
+  // If a token is equal to this size or larger, reading it throws an error, which names the token and its
+  // place. 0: tokens are not checked.
   std::int64_t vocabulary_size = 0;
-  // true: cuts each document on its own, so no sample has tokens of two documents. Skips documents shorter
-  // than a sample, and the tokens left over at the end of a document.
+  // true: a sample never has tokens of two documents. A document that is shorter than a sample is skipped,
+  // and so are the tokens left over at the end of a document.
   bool within_documents = false;
 };
 
@@ -47,8 +48,9 @@ struct TokenDatasetOptions {
 class TokenDataset : public Dataset<> {
  public:
   // `path` may contain a shell's *, ? and []. Throws std::invalid_argument, which names an option that cannot
-  // be used, or std::runtime_error, which names the file and what is wrong with it: missing, of another kind,
-  // not a whole number of tokens, or all files together are too short for one sample.
+  // be used, and std::runtime_error, which names the file and what is wrong with it. For example, the file is
+  // missing, has an unknown format, or does not have a whole number of tokens, or all files together are too
+  // short for one sample.
   TokenDataset(const std::string& path, TokenDatasetOptions options);
   TokenDataset(const std::vector<std::string>& paths, TokenDatasetOptions options);
   TokenDataset(std::initializer_list<std::string> paths, TokenDatasetOptions options)
@@ -59,8 +61,8 @@ class TokenDataset : public Dataset<> {
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   std::string name() const override { return name_; }
   std::int64_t token_count() const { return token_count_; }  // in all files
-  // Returns the place of each document's first token, counted over all files. The last entry is
-  // token_count(). A file without document boundaries is one document.
+  // Returns the place of the first token of each document, counted over all files. The last entry is
+  // token_count(). A file without document boundaries is a single document.
   std::vector<std::int64_t> documents() const;
 
  private:

@@ -33,18 +33,20 @@ namespace muster {
 struct WebSample {
   std::string key;      // "images/000123"; WebDataset's __key__
   std::string archive;  // the archive's name; __url__
-  // the files' contents, by what follows the first dot of their names, in lower case: "jpg", "seg.png"
+  // The contents of the sample's files. The key is the part of a file's name after the first dot, in lower
+  // case: "jpg", "seg.png".
   std::map<std::string, std::string> parts;
 
-  // If the part is missing or is not what the function reads, the function throws an error that names the
-  // sample and its parts.
+  // If the sample has no such part, or if the part does not have the format that the function reads, the
+  // function throws an error that names the sample and its parts.
   std::string_view text(const std::string& part) const;
   std::span<const std::uint8_t> bytes(const std::string& part) const;
   std::int64_t number(const std::string& part) const;
   at::Tensor array(const std::string& part) const;  // of an .npy, with its type and shape
   std::map<std::string, at::Tensor> arrays(const std::string& part) const;  // of an .npz, by name
-  // Returns the value of `key` in a .json. `key` is a name, such as "caption", or a path, such as
-  // "/boxes/0/label" (RFC 6901). True is 1, false is 0; a whole number of 2^53 or more throws.
+  // Returns the value of `key` in a .json part. `key` is a name, such as "caption", or a path, such as
+  // "/boxes/0/label" (RFC 6901). For true the function returns 1, for false 0. For a whole number of 2^53 or
+  // more it throws, because a double cannot hold all of them.
   double json_number(const std::string& part, const std::string& key) const;
   std::string json_text(const std::string& part, const std::string& key) const;
 };
@@ -52,15 +54,17 @@ struct WebSample {
 // The options have WebDataset's names.
 struct WebDatasetOptions {
   bool shardshuffle = false;  // read the archives in another order in every epoch
-  // Draws the next sample from a buffer of this many samples. 0: reads the samples in order. With a buffer, a
-  // run that resumes must read the consumed samples again; without a buffer, it skips them.
+  // The number of samples in a buffer. Each sample that the dataset returns is drawn at random from the
+  // buffer. 0: samples are returned in the order of the archives. If there is a buffer, a run that resumes
+  // must read the consumed samples again. Without a buffer, it skips them.
   std::int64_t shuffle = 0;
 };
 
 namespace detail {
 
-// Replaces "{000..146}" by all numbers from 000 to 146, and "{train,more}" by both words; a name can contain
-// several. Throws std::invalid_argument, which says what is wrong.
+// Returns the names of the archives. A name such as "{000..146}" stands for all numbers from 000 to 146, and
+// "{train,more}" for both words. A name can contain several such braces. Throws std::invalid_argument, which
+// says what is wrong.
 std::vector<std::string> expand_archives(const std::vector<std::string>& names,
                                          const WebDatasetOptions& options);
 // Call it only in an exception handler. Throws an error that names the sample and has the handled exception
@@ -75,7 +79,8 @@ class WebStream {
   WebStream& operator=(const WebStream&) = delete;
   ~WebStream();
 
-  // Throws if an archive is damaged; the next call then continues with the next archive.
+  // Returns the next sample, or nothing at the end. If an archive is damaged, throws an error; the next call
+  // then continues with the next archive.
   std::optional<WebSample> next();
   bool skip(std::int64_t count);
 
@@ -95,8 +100,9 @@ class WebDataset
   using typename Base::Reader;
   using typename Base::Sample;
 
-  // Throws std::invalid_argument for names or options that cannot be used. Throws std::runtime_error if the
-  // first name is not an archive, for example if it is a URL. Readers open archives when they reach them.
+  // If a name or an option cannot be used, throws std::invalid_argument. If the first name is not an archive,
+  // for example if it is a URL, throws std::runtime_error. Readers open the other archives only when they
+  // reach them.
   WebDataset(const std::vector<std::string>& archives, Decode decode, WebDatasetOptions options = {})
       : archives_(detail::expand_archives(archives, options)),
         decode_(std::move(decode)),

@@ -1,11 +1,11 @@
-// A time series cut into windows, each with the steps that follow it as target.
+// Cuts a time series into windows. The target of a window is the steps that follow it.
 //
 //   muster::WindowDataset dataset(series, {.length = 96, .horizon = 24});    // series [time, ...]
 //
 // Sample i has two tensors:
 // - data [length, ...]: the steps from `i * stride` on
 // - target [horizon, ...]: the steps after these
-// Samples of get() share memory with the series; batches are copies. Safe to read from several threads.
+// Samples of get() share memory with the series; batches are copies. Several threads can read it at once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,7 +26,8 @@ class WindowDataset : public Dataset<> {
   // Throws std::invalid_argument, which names an option that cannot be used, or says that the series is too
   // short.
   WindowDataset(const at::Tensor& series, WindowDatasetOptions options);
-  // Takes the targets from another series, [time, ...], over the same steps.
+  // As above, but takes the targets from `targets`, a second series of shape [time, ...]. Both series must
+  // have the same number of steps.
   WindowDataset(const at::Tensor& series, const at::Tensor& targets, WindowDatasetOptions options);
 
   std::int64_t size() const override { return windows_.size(0); }

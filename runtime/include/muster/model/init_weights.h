@@ -5,7 +5,7 @@
 //                              .linear = muster::initializers::trunc_normal(0.02)});
 //
 // All initializers draw from the default generator, so torch::manual_seed() determines the values.
-// DistributedDataParallel gives rank 0's values to all ranks. One thread.
+// DistributedDataParallel gives rank 0's values to all ranks. Only one thread may call it at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,26 +17,29 @@ namespace muster {
 // Fills a tensor in place, under no_grad.
 using Initializer = std::function<void(at::Tensor&)>;
 
-// torch.nn.init's initializers, by their names.
+// These functions are the initializers of torch.nn.init and have the same names.
 namespace initializers {
 enum class Mode { kFanIn, kFanOut };
-// `a`: the slope of the leaky ReLU that follows the layer; 0 for ReLU.
+// `a` is the slope of the leaky ReLU that follows the layer. For ReLU it is 0.
 Initializer kaiming_normal(double a = 0, Mode mode = Mode::kFanIn);
 Initializer kaiming_uniform(double a = 0, Mode mode = Mode::kFanIn);
 Initializer xavier_normal(double gain = 1);
 Initializer xavier_uniform(double gain = 1);
-// For tensors of two dimensions or more; the second and later dimensions count as one. For floats and
-// doubles, the numbers are Python's.
+// For a tensor of two or more dimensions. It is treated as a matrix: the first dimension has the rows, and
+// all other dimensions together are the columns. For tensors of floats or doubles, the numbers are the same
+// as in Python.
 Initializer orthogonal(double gain = 1);
 Initializer normal(double std, double mean = 0);
-// Draws from a normal distribution truncated to [a, b]; std >= 0. Uses the inverse distribution function;
-// Python uses rejection sampling since torch 2.15, so the numbers differ.
+// Draws from a normal distribution that is truncated to [a, b]; `std` must be at least 0. The numbers are
+// computed with the inverse distribution function. Since torch 2.15, Python uses rejection sampling instead
+// and gets other numbers.
 Initializer trunc_normal(double std = 1, double mean = 0, double a = -2, double b = 2);
 Initializer uniform(double a, double b);
 Initializer constant(double value);
 }  // namespace initializers
 
-// Initializers for the weights of each kind of layer; empty: the kind keeps LibTorch's values.
+// There is one initializer for the weights of each kind of layer. If it is empty, layers of this kind keep
+// the weights that LibTorch gave them.
 struct LayerInitializers {
   Initializer conv{};       // Conv1d to Conv3d, and transposed
   Initializer linear{};     // Linear, Bilinear

@@ -1,6 +1,7 @@
-// One layer of a model that is a list of layers, such as models::resnet_layers(). For PipelineLayers.
+// One layer of a model that is given as a list of layers, such as models::resnet_layers() returns.
+// PipelineLayers takes such a list.
 //
-// A plain value. A rank calls only the functions of its own layers.
+// A NamedLayer is a plain value. A rank calls only the functions of its own layers.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,8 @@
 namespace muster {
 
 struct NamedLayer {
-  // The prefix of the layer's parameters' names, without the dot: "layer1.0". Empty: no prefix.
+  // The prefix of the layer's parameters' names, without the dot: "layer1.0". It is empty if there is no
+  // prefix.
   std::string name;
   std::function<torch::nn::AnyModule()> build;
 };

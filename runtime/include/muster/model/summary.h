@@ -6,7 +6,7 @@
 //
 // Shapes come from a forward pass in eval mode, which leaves the model unchanged. LibTorch has no hooks on
 // modules, so the summary knows only the shapes of torch::nn's layers with parameters, of everything inside a
-// Sequential, and of the model itself. One thread at a time.
+// Sequential, and of the model itself. Only one thread at a time may summarize a model.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,8 +26,8 @@ struct LayerSummary {
   std::string type;                                         // "Conv2d"
   int depth = 0;                                            // 0: the model itself
   std::optional<std::vector<std::int64_t>> output_shape{};  // empty: unknown
-  // Counts the layer's own parameters, without those of layers inside it. A shared parameter counts where it
-  // occurs first.
+  // The number of the layer's own parameters, without those of the layers inside it. A shared parameter is
+  // counted where it occurs first.
   std::int64_t parameters = 0;
   std::int64_t trainable = 0;
 };
@@ -39,8 +39,9 @@ struct ModelSummary {
   std::int64_t parameter_bytes = 0;
   std::int64_t gradient_bytes = 0;  // for the gradients of a backward pass
   std::int64_t buffer_bytes = 0;
-  // Memory of the forward pass, if one ran, as the allocators count it. `activation_bytes`: after the pass,
-  // for its results and for the backward pass. `peak_bytes`: the most during the pass.
+  // The memory of the forward pass, as the allocators count it. Empty if no forward pass ran.
+  // `activation_bytes` is the memory in use after the pass, which holds its results and what the backward
+  // pass needs. `peak_bytes` is the most memory in use during the pass.
   std::optional<std::int64_t> activation_bytes{};
   std::optional<std::int64_t> peak_bytes{};
 
@@ -68,8 +69,8 @@ auto& module_in(Model& model) {
 
 }  // namespace detail
 
-// `model`: a module, a holder or shared_ptr of one, or a DistributedDataParallel. `inputs`: the arguments of
-// its forward(); without them no forward pass runs, and shapes are unknown.
+// `model` is a module, a holder or shared_ptr of one, or a DistributedDataParallel. `inputs` are the
+// arguments of its forward(). Without inputs no forward pass runs, and the shapes of outputs are unknown.
 template <class Model, class... Inputs>
   requires(!(sizeof...(Inputs) == 1 && (std::is_convertible_v<const Inputs&, at::IntArrayRef> && ...)))
 ModelSummary summary(Model&& model, const Inputs&... inputs) {
@@ -93,8 +94,9 @@ ModelSummary summary(Model&& model, const Inputs&... inputs) {
   }
 }
 
-// `input_size`: the size of the model's only input, with the batch: {64, 1, 28, 28}. A model with integer
-// inputs, such as token numbers, or with several inputs needs example inputs instead.
+// `input_size` is the size of the model's only input, including the batch, such as {64, 1, 28, 28}. If the
+// model has several inputs, or inputs of integers such as token numbers, call summary() with example inputs
+// instead.
 template <class Model>
 ModelSummary summary(Model&& model, at::IntArrayRef input_size) {
   return summary(model, detail::input_for(detail::module_in(model), input_size));

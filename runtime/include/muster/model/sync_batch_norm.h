@@ -14,7 +14,7 @@
 // - forward() in training and backward() are collective for each layer; in eval mode nothing is collective.
 //   Gradients of weight and bias are the rank's own, for DistributedDataParallel to reduce.
 // - clone() of a layer that kept its type is not converted; clone() of a SyncBatchNorm is a SyncBatchNorm.
-// For the training thread.
+// Only the training thread may use the layers.
 #pragma once
 
 #include <muster/comm/detail/module.h>
@@ -26,7 +26,7 @@ namespace muster {
 namespace detail {
 // Converts the module and all modules below it.
 void synchronize_batch_norms(torch::nn::Module& module, const Group& group);
-// True for the running mean of a converted layer, which carries a mark.
+// Converted layers mark their running mean. Returns true if this running mean has the mark.
 bool is_synchronized(const at::Tensor& running_mean);
 }  // namespace detail
 
@@ -37,7 +37,7 @@ void convert_sync_batchnorm(Model& model, const Group& group) {
   detail::synchronize_batch_norms(detail::module_of(model), group);
 }
 
-// A single layer, for inputs of [batch, features, ...]: muster::SyncBatchNorm(64, job).
+// A single layer, such as muster::SyncBatchNorm(64, job). Its inputs have the shape [batch, features, ...].
 class SyncBatchNormImpl : public torch::nn::BatchNormImplBase<2, SyncBatchNormImpl> {
  public:
   SyncBatchNormImpl(const torch::nn::BatchNormOptions& options, Group group);

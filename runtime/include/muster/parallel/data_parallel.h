@@ -27,8 +27,8 @@ class Replicas {
   Replicas(std::shared_ptr<torch::nn::Module> module, std::vector<c10::Device> devices);
 
   torch::nn::Module& at(std::size_t index) const { return *replicas_[index]; }
-  // Returns the number of parts into which these inputs of one batch are split: at most one per device, and
-  // none empty.
+  // Returns the number of parts into which the inputs of one batch are split. There is at most one part per
+  // device, and no part is empty.
   std::size_t count_parts(const std::vector<at::Tensor>& inputs) const;
   // Returns the parts of one input, each on its device.
   std::vector<at::Tensor> scatter(const at::Tensor& input) const;
@@ -48,17 +48,17 @@ class Replicas {
 template <class Module>
 class DataParallel {
  public:
-  // Throws std::invalid_argument unless the module is on the first device and is a torch::nn::Cloneable, as
-  // torch's own modules are. A device can occur several times. backward() leaves the gradients in `module`.
-  // The module's buffers change as the first part of the batch changes them.
+  // The module must be on the first device, and must be a torch::nn::Cloneable, as torch's own modules are.
+  // Otherwise throws std::invalid_argument. A device can occur several times. backward() leaves the gradients
+  // in `module`. The module's buffers get the changes that the forward pass of the batch's first part makes.
   DataParallel(std::shared_ptr<Module> module, std::vector<c10::Device> devices)
       : module_(std::move(module)), replicas_(module_, std::move(devices)) {}
 
-  // Splits tensors, [batch, ...] each, and gives all other arguments to every part.
-  // The module's forward() must return a tensor. If its first dimension is the batch, the results are
-  // concatenated along it. Results without dimensions become one tensor [parts].
-  // Throws std::invalid_argument if no input is a tensor, or if the tensors' first dimensions differ.
-  // The threads share the random number generators, so dropout differs from run to run.
+  // Splits each tensor [batch, ...] into parts. All other arguments are given to every part.
+  // The module's forward() must return a tensor. If its first dimension is the batch, the results of the
+  // parts are concatenated along it. If they have no dimensions, this function returns them as one tensor
+  // [parts]. Throws std::invalid_argument if no input is a tensor, or if the tensors' first dimensions
+  // differ. The threads share the random number generators, so dropout differs from run to run.
   template <class... Inputs>
   at::Tensor forward(Inputs&&... inputs) {
     std::vector<at::Tensor> tensors;

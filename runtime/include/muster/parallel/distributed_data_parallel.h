@@ -4,11 +4,11 @@
 //   auto model = muster::DistributedDataParallel(Net(), job);
 //   torch::nn::functional::cross_entropy(model(images), labels).backward();
 //
-// PyTorch's DistributedDataParallel on the same engine (c10d::Reducer): the same options, defaults and
-// results, to the last bit. It wraps a module, a module holder or a shared_ptr to one; copies refer to the
-// same model. The constructor, model(...), join() and bucket_order() are collective; one thread at a time.
-// Parameters keep the module's names; a parameter that is frozen at construction must stay frozen. The module
-// must be on the job's device: net->to(job.device()).
+// It uses the same engine as PyTorch's DistributedDataParallel (c10d::Reducer), and has the same options,
+// defaults and results, to the last bit. It wraps a module, a module holder or a shared_ptr to one. Copies
+// refer to the same model. The constructor, model(...), join() and bucket_order() are collective. One thread
+// at a time may use it. Parameters keep the module's names; a parameter that is frozen at construction must
+// stay frozen. The module must be on the job's device: net->to(job.device()).
 #pragma once
 
 #include <memory>
@@ -71,19 +71,19 @@ class DistributedDataParallel {
 
   NoSync no_sync() { return NoSync(engine_); }
 
-  // Reduces the gradients in grad(), where backward passes without reduction have summed them. Needs no
-  // further backward pass.
+  // Call this after backward passes without reduction, which have added their gradients to grad() of each
+  // parameter. It reduces these sums over the ranks, without a further backward pass of the program.
   // - If some ranks have not used a parameter, its gradient counts as zero on these ranks. A parameter that
   //   no rank has used, or that is frozen, keeps no gradient.
-  // - Collective, with a small all-reduce first.
+  // - The function is collective. It begins with a small all-reduce.
   // - Throws std::logic_error within join(), with static_graph, and for sparse gradients.
   // - Without find_unused_parameters, all ranks throw std::logic_error if a rank froze a parameter after
   //   construction.
   // - With find_unused_parameters, all ranks throw std::logic_error if a rank froze every parameter that
   //   other ranks used.
   void reduce_grads() { engine_->reduce_grads(); }
-  // Returns an upper limit for the bytes that reduce_grads() would allocate on this rank now, without those
-  // of the communication library.
+  // Returns an upper limit for the bytes that reduce_grads() would allocate on this rank now. Memory of the
+  // communication library is not included.
   std::int64_t reduction_bytes() const { return engine_->reduction_bytes(); }
   // Sends rank 0's buffers to all ranks as forward() does, for a step that calls the module's own forward().
   void broadcast_buffers() { engine_->broadcast_buffers(); }
@@ -95,17 +95,18 @@ class DistributedDataParallel {
     engine_->register_comm_hook(std::move(hook));
   }
 
-  // Runs `body`, which is this rank's loop. Use it if ranks have different numbers of batches. A rank whose
-  // loop has ended takes part in the reductions of the other ranks until all loops have ended. Afterwards all
-  // ranks get the parameters and buffers of the rank that ended last. If several ranks ended last together,
-  // the highest of these ranks counts.
+  // Runs `body`, which contains this rank's training loop. Use join() if ranks have different numbers of
+  // batches. A rank whose loop has ended takes part in the reductions of the other ranks until all loops have
+  // ended. Then all ranks get the parameters and buffers of the rank whose loop ended last. If several loops
+  // ended last at the same step, the highest of their ranks is taken.
   //
   //   model.join([&] {
   //     for (auto& batch : batches) { ...; loss.backward(); optimizer.step(); }
   //   });
   //
-  // Collective. Inside the body only this model is allowed to communicate: no barrier, no Checkpointer.
-  // join() rethrows an exception of the body at once; this rank then takes no part in the others' reductions.
+  // Collective. Inside the body only this model may communicate. For example, the body must not call
+  // barrier() or a Checkpointer. join() rethrows an exception of the body at once; this rank then takes no
+  // part in the others' reductions.
   template <class Body>
   void join(Body&& body, JoinOptions options = {}) {
     engine_->join(std::forward<Body>(body), options);
@@ -116,10 +117,11 @@ class DistributedDataParallel {
 
   // Returns the order in which gradients are reduced. It changes once: after the first backward() it becomes
   // the order in which gradients arrived. To resume bit for bit on 3 ranks or more, a run needs the order of
-  // the earlier run, so checkpoints contain it. Empty before the first backward(): nothing to save yet.
+  // the earlier run, so checkpoints contain it. Before the first backward(), this returns an empty order,
+  // because there is nothing to save yet.
   BucketOrder bucket_order() { return engine_->bucket_order(); }
-  // Reduces in this order from now on; does nothing if it is empty. Throws std::invalid_argument if the order
-  // does not fit the model.
+  // From now on, gradients are reduced in this order. If `order` is empty, nothing changes. If it does not
+  // fit the model, throws std::invalid_argument.
   void set_bucket_order(const BucketOrder& order) { engine_->set_bucket_order(order); }
   // Throws what set_bucket_order() would throw, and changes nothing.
   void check_bucket_order(const BucketOrder& order) const { engine_->check_bucket_order(order); }

@@ -19,8 +19,8 @@ struct DistributedDataParallelOptions {
   bool broadcast_buffers = true;  // sends rank 0's buffers to all ranks before each forward()
   std::optional<double> bucket_cap_mb = std::nullopt;  // empty: 25 MiB, and 1 MiB for the first bucket
   bool find_unused_parameters = false;
-  // true: gradients need no second copy in memory. Call DistributedDataParallel's zero_grad(), not the
-  // optimizer's.
+  // true: a gradient is a view of the memory that the reduction uses, so it needs no second copy. The program
+  // must then call DistributedDataParallel's zero_grad() instead of the optimizer's.
   bool gradient_as_bucket_view = false;
   bool static_graph = false;
   CommHook comm_hook = CommHook::kNone;
@@ -33,7 +33,8 @@ struct JoinOptions {
   bool throw_on_early_termination = false;  // all ranks throw std::runtime_error once one loop has ended
 };
 
-// Groups of parameters, by name, that are reduced together, in the order of reduction.
+// Groups of parameters, given by their names. The parameters of a group are reduced together. The groups are
+// in the order of reduction.
 using BucketOrder = std::vector<std::vector<std::string>>;
 
 }  // namespace muster

@@ -1,5 +1,5 @@
-// One optimizer step for several batches: their gradients add up, and only the last backward pass reduces
-// them. Accelerate's accumulate().
+// Makes one optimizer step for several batches, as Accelerate's accumulate() does. The gradients of the
+// batches add up, and only the last backward pass reduces them.
 //
 //   muster::GradientAccumulation accumulation(model, 4);
 //   for (auto& batch : loader.epochs(10)) {
@@ -13,7 +13,7 @@
 //
 // `model` is a DistributedDataParallel, or a module in a single process. Run the forward and backward pass
 // while the part exists. A checkpoint contains whole steps: save where is_last(). All ranks must call part()
-// with the same arguments. For the training thread.
+// with the same arguments. Only the training thread may use a GradientAccumulation.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ class GradientAccumulation {
     if (steps < 1) throw std::invalid_argument("GradientAccumulation: steps must be at least 1");
   }
 
-  // Begins the next batch. `ends`: no batch follows, as at the end of an epoch, so this batch completes its
-  // step.
+  // Begins the next batch. Set `ends` if no batch follows this one, as at the end of an epoch. This batch
+  // then completes its step.
   Part part(bool ends = false) {
     ++done_;
     const bool is_last = done_ == steps_ || ends;

@@ -1,5 +1,5 @@
-// Each rank takes steps of its own; at intervals all parameters become the mean over the ranks: PyTorch's
-// post-local SGD (Lin et al., 2018).
+// Each rank takes steps of its own. At intervals, each parameter is replaced by its mean over the ranks. This
+// is PyTorch's post-local SGD (Lin et al., 2018).
 //
 //   // For 100 steps all ranks reduce gradients together. Afterwards only the ranks of a node do, and
 //   // parameters are averaged every 4 steps.
@@ -14,7 +14,7 @@
 //
 // Between two averages the ranks' parameters differ, but a checkpoint holds one value for all ranks. So save
 // only where averager().averaged() is true, and use an optimizer that keeps no state (SGD without momentum).
-// For the training thread.
+// Only the training thread may use these classes.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class PostLocalSGDState {
   PostLocalSGDState(Group group, std::optional<Group> subgroup, std::int64_t start_localSGD_iter);
 
   std::int64_t iter() const { return iter_; }  // steps done
-  // For TrainState.
+  // TrainState calls these.
   void save(SavedState& to) const;
   void load(LoadedState& from);
 
@@ -64,7 +64,7 @@ class PeriodicModelAverager {
   std::int64_t step() const { return step_; }  // number of calls
   bool averaged() const { return averaged_; }  // the last call averaged
 
-  // For TrainState.
+  // TrainState calls these.
   void save(SavedState& to) const;
   void load(LoadedState& from);
 
@@ -76,7 +76,7 @@ class PeriodicModelAverager {
 };
 
 // Steps another optimizer, and then calls average_parameters() with the parameters of that optimizer. `optim`
-// must outlive this object; give `optim`, not this object, to schedulers and checkpoints.
+// must outlive this object. Give `optim` to schedulers and checkpoints, not this object.
 class PostLocalSGDOptimizer {
  public:
   PostLocalSGDOptimizer(torch::optim::Optimizer& optim, PeriodicModelAverager averager)

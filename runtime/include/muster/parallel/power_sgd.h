@@ -8,7 +8,8 @@
 //
 // The state must outlive the backward passes; use it for one model. Each rank's state carries its own error
 // from step to step: if fewer ranks resume from a checkpoint, the errors of the missing ranks are lost. On
-// the CPU the backward pass waits for the other ranks at each bucket. For the training thread.
+// the CPU the backward pass waits for the other ranks at each bucket. Only the training thread may use the
+// state.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -26,7 +27,7 @@ class SavedState;
 
 struct PowerSGDOptions {
   std::int64_t matrix_approximation_rank = 1;
-  // Sends whole gradients before this step.
+  // Before this step, whole gradients are sent.
   std::int64_t start_powerSGD_iter = 1000;  // NOLINT(readability-identifier-naming)
   double min_compression_rate = 2;          // a matrix that would be compressed less is sent whole
   bool use_error_feedback = true;
@@ -41,11 +42,12 @@ class PowerSGDState {
   explicit PowerSGDState(Group group, const PowerSGDOptions& options = {});
 
   std::int64_t iter() const { return iter_; }  // steps done
-  // Return how many gradient values there were since start_powerSGD_iter, and how many were sent for them.
+  // These two count from step start_powerSGD_iter on. The first returns the number of values that the
+  // gradients had. The second returns the number of values that were sent for them.
   std::int64_t numel_before_compression() const { return before_; }
   std::int64_t numel_after_compression() const { return after_; }
 
-  // For TrainState.
+  // TrainState calls these.
   void save(SavedState& to) const;
   void load(LoadedState& from);
 
@@ -60,13 +62,13 @@ class PowerSGDState {
   std::int64_t iter_ = 0, before_ = 0, after_ = 0;
   std::mt19937 random_;
   std::int64_t random_draws_ = 0;
-  // By bucket number.
+  // The key is the number of a bucket.
   std::map<std::int64_t, at::Tensor> errors_, factors_;
 };
 
 std::unique_ptr<c10d::CommHookInterface> powerSGD_hook(PowerSGDState& state);
-// PyTorch's batched_powerSGD_hook: treats all gradients of a bucket as one square matrix, which is faster and
-// less exact. Ignores min_compression_rate.
+// PyTorch's batched_powerSGD_hook. It treats all gradients of a bucket as one square matrix, which is faster
+// and less exact. The option min_compression_rate has no effect.
 std::unique_ptr<c10d::CommHookInterface> batched_powerSGD_hook(PowerSGDState& state);
 
 }  // namespace muster

@@ -1,5 +1,6 @@
 // PyTorch's ZeroRedundancyOptimizer (ZeRO-1): the ranks of a data-parallel model divide the optimizer's state
-// among themselves. Each rank updates some of the parameters, each as a whole, and sends them to all ranks.
+// among themselves. Each rank updates some of the parameters and sends them to all ranks. A parameter is
+// never divided.
 //
 //   muster::ZeroRedundancyOptimizer optimizer(
 //       model.parameters(), [](auto mine) {
@@ -9,7 +10,7 @@
 // The result is bit for bit that of the inner optimizer without this class. In a checkpoint the optimizer's
 // state has the same form as without this class. Each rank writes its own part; any number of ranks, with or
 // without this class, can resume from the checkpoint. Set learning rates and other options in this object's
-// groups. step() is collective. For the training thread.
+// groups. step() is collective. Only the training thread may use the optimizer.
 #pragma once
 
 #include <functional>
@@ -34,8 +35,8 @@ class ZeroRedundancyOptimizer : public torch::optim::Optimizer, public WrappedOp
                           Group group);
   ZeroRedundancyOptimizer(std::vector<at::Tensor> parameters, const Make& make, Group group);
 
-  // Returns the loss if there is a closure, which every rank calls. Throws std::logic_error if groups were
-  // added after construction.
+  // Every rank calls the closure, if there is one, and step() returns this rank's loss. Without a closure it
+  // returns an undefined tensor. Throws std::logic_error if groups were added after construction.
   at::Tensor step(LossClosure closure = nullptr) override;
 
   torch::optim::Optimizer& local() override { return *local_; }  // updates this rank's share

@@ -7,7 +7,8 @@
 //   muster::PipelineStage stage = layers.stage({0, 13}, job.rank(), job);  // the first layers of two stages
 //
 // Parameters have the same names and initial values, wherever the list is cut into stages. A layer's output
-// (a tensor, a tuple or a vector of tensors) is the next layer's input. One thread.
+// (a tensor, a tuple or a vector of tensors) is the next layer's input. Only one thread may use a
+// PipelineLayers.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ class StageModule : public torch::nn::Module {
  public:
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs);
   void train(bool on = true) override;
-  // True if the parameter is in a shared module, so that other stages can have it too.
+  // Returns true if the parameter is in a shared module. Then other stages can have it too.
   bool shares(const std::string& parameter) const;
 
  private:
@@ -44,8 +45,9 @@ class StageModule : public torch::nn::Module {
   std::vector<std::string> shared_;                          // names of modules
 };
 
-// Modules that several layers use: tied weights. Layers in one stage share one module. Each stage has its own
-// copy of the module, with the same name and initial values, and the schedule sums the copies' gradients.
+// Modules that several layers use, for weights that are tied. Layers in one stage share one module. Each
+// stage has its own copy of the module, with the same name and initial values, and the schedule sums the
+// copies' gradients.
 class SharedModules {
  public:
   explicit SharedModules(std::uint64_t seed) : seed_(seed) {}

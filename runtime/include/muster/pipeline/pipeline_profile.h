@@ -3,9 +3,10 @@
 //   const auto profile = schedule.profile();  // on all ranks
 //   if (job.rank() == 0) std::fputs(profile.text().c_str(), stdout);
 //
-// prints what each rank computed when: one picture as measured, and one as simulated from the measured times
-// of the stages. The text also has the time that ranks lost to the bubble (waiting that the schedule causes),
-// to stages slower than others, and to communication.
+// The text shows what each rank computed at which time. One picture shows the measured times, and a second
+// one a simulation from the measured times of the stages. The text also says how much time the ranks lost for
+// three reasons: the bubble (waiting that the schedule causes), stages that are slower than others, and
+// communication.
 #pragma once
 
 #include <string>
@@ -13,7 +14,8 @@
 
 namespace muster {
 
-// On GPUs the figures are missing: the program sees when it launched an instruction, not when the GPU ran it.
+// The times of a pipeline's step. On GPUs they are missing: the program knows when it launched an
+// instruction, but not when the GPU ran it.
 struct PipelineProfile {
   struct Stage {  // medians over the microbatches
     double forward_ms = 0;
@@ -23,7 +25,7 @@ struct PipelineProfile {
   std::vector<Stage> stages;
   double step_ms = 0;       // from the start of the first instruction to the end of the last
   double simulated_ms = 0;  // the simulated step: the stages' times, without communication
-  // Means over the ranks; they add up to step_ms.
+  // The four times below are means over the ranks. Together they are step_ms.
   double compute_ms = 0;
   double bubble_ms = 0;
   double imbalance_ms = 0;

@@ -26,14 +26,15 @@ struct LayerProfile {
   std::string name;
   std::int64_t parameters = 0;  // number of values
   std::int64_t parameter_bytes = 0;
-  // Times for one microbatch; 0 without one.
+  // Times for one microbatch. They are 0 if no microbatch was measured.
   double forward = 0;
-  // Backward: `input` is the time for the gradient of the input, for which the previous stage waits; `weight`
-  // is the time for gradients of weights that can be computed later. Gradients of all other weights count in
-  // `input`.
+  // The two times of the backward pass. `input` is the time until the gradient of the layer's input is ready,
+  // for which the previous stage waits. `weight` is the time for those gradients of weights that can be
+  // computed later. The time for the gradients of all other weights is part of `input`.
   double input = 0;
   double weight = 0;
-  // Counts what the layer allocates in forward and keeps: the tensors saved for backward, and the output.
+  // The bytes that the layer allocates in its forward pass and keeps: the tensors that are saved for the
+  // backward pass, and the output.
   std::int64_t activation_bytes = 0;
   std::int64_t input_bytes = 0;
   std::vector<std::vector<std::int64_t>> output_shapes{};
@@ -52,15 +53,16 @@ struct ProfileOptions {
 std::vector<LayerProfile> profile_layers(const PipelineLayers& layers,
                                          const std::vector<at::Tensor>& microbatch,
                                          const ProfileOptions& options = {});
-// Collective. All ranks measure at the same time, because they will also compute at the same time. A rank
-// without a microbatch only waits; the first rank must have one. Times are means over the ranks that
-// measured; everything else is the first rank's. All ranks get the same profile, so they split the model
-// alike. If a rank throws, all ranks throw the same error.
+// Collective. All ranks measure at the same time, because they will also compute at the same time. The first
+// rank must pass a microbatch. Any other rank can pass an empty one; it then only waits. In the result, times
+// are means over the ranks that measured; everything else was measured on the first rank. All ranks get the
+// same profile, so all ranks split the model in the same way. If a rank throws, all ranks throw the same
+// error.
 //
 // If the job has a checkpoint directory, the first rank stores the profile there, in a file
 // layer_profile.*.json. Later calls, also those after a restart, read the file instead of measuring. No two
-// measurements are equal, so otherwise a restart could split the model elsewhere. A call measures again, and
-// stores another file, if one of these differs:
+// measurements are equal. So without the file, a restart could split the model elsewhere. A call measures
+// again, and stores another file, if one of these differs:
 // - the layers' names or numbers of parameters,
 // - the microbatch's shapes, types or device,
 // - the group's ranks.
@@ -74,13 +76,13 @@ struct SplitOptions {
   int microbatches = 1;
   std::string schedule = "1F1B";  // a name that `launch schedule` knows
   std::optional<int> chunks{};    // stages per rank; empty: as many as the schedule needs
-  // "uniform": the numbers of layers differ by at most one. "parameters": makes the largest number of
-  // parameters in a stage as small as possible. "profile": makes the slowest stage as fast as possible, then
-  // moves layers if that shortens the step.
+  // The way in which layers are divided into stages. "uniform": the numbers of layers differ by at most one.
+  // "parameters": the largest number of parameters in a stage is as small as possible. "profile": the slowest
+  // stage is as fast as possible; then layers are moved if that shortens the step.
   std::string by = "profile";
   std::vector<int> first_layers{};  // of all stages, chosen by hand; empty: `by` decides
-  // Limit for the memory of each rank: `parameter_copies` times its parameters, and the activations that it
-  // holds at once. Empty: no limit.
+  // The limit for the memory that each rank needs at once: the bytes of its parameters times
+  // `parameter_copies`, plus the activations that it holds. Empty: there is no limit.
   std::optional<std::int64_t> memory_bytes{};
   // The size of the parameters, their gradients and the optimizer's state, divided by the size of the
   // parameters: 4 for Adam, 3 for SGD with momentum, 2 for plain SGD.
@@ -102,8 +104,8 @@ struct PipelineSplit {
   int microbatches = 0;
   std::vector<int> first_layers{};
   std::vector<StageSplit> stages{};
-  // An upper estimate of the memory that each rank needs at once, in bytes: its parameters' bytes times
-  // `SplitOptions::parameter_copies`, plus the activations that it holds.
+  // An upper estimate of the memory that each rank needs at once, in bytes. It is the bytes of the rank's
+  // parameters times `SplitOptions::parameter_copies`, plus the bytes of the activations that the rank holds.
   std::vector<std::int64_t> rank_memory_bytes{};
   double step = 0;  // without communication and optimizer
   double bubble_fraction = 0;

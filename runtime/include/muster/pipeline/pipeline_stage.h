@@ -22,8 +22,8 @@ namespace muster {
 
 class PipelineStage {
  public:
-  // `group`: the ranks that have the stages of one copy of the model. Throws std::invalid_argument if
-  // stage_index is out of range.
+  // `group` has the ranks with the stages of one copy of the model. If stage_index is out of range, throws
+  // std::invalid_argument.
   template <class Module>
   PipelineStage(Module module, int stage_index, int num_stages, const Group& group)
       : PipelineStage(detail::module_pointer(std::move(module)), stage_index, num_stages, group,

@@ -4,8 +4,8 @@
 //   for (const auto& gpu : muster::gpu_usage())
 //     logger.add_scalar(fmt::format("gpu{}/percent", gpu.index), gpu.utilization_percent.value_or(0), step);
 //
-// `launch top` shows the same for all nodes. Works before init(). Safe from any thread; a call takes
-// milliseconds, the first one longer.
+// `launch top` shows the same for all nodes. gpu_usage() also works before init(). Any thread can call it. A
+// call takes some milliseconds; the first call takes longer.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace muster {
 
-// Fields that a driver does not report are empty.
+// If the driver does not report a field, the field is empty.
 struct GpuUsage {
   struct Process {
     std::int32_t pid = 0;
@@ -34,7 +34,7 @@ struct GpuUsage {
   std::vector<Process> processes{};             // processes that compute
 };
 
-// Returns all GPUs; empty without a driver.
+// Returns an entry for each GPU. If there is no driver, returns an empty vector.
 std::vector<GpuUsage> gpu_usage();
 
 }  // namespace muster

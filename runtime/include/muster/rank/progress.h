@@ -10,8 +10,8 @@
 //   }
 //
 // All functions concern this process's Job and throw std::logic_error before init(). They do nothing without
-// a launcher. They do not block, except that committed() waits up to 5 s for the agent after a notice. Safe
-// from any thread. For long work between two steps see section.h.
+// a launcher. They do not block, except that committed() waits up to 5 s for the agent after a notice. Any
+// thread can call them. For long work between two steps, see section.h.
 #pragma once
 
 #include <cstdint>
@@ -45,13 +45,14 @@ void committed(std::int64_t step);
 // `_`, `/`, `.` or `-`, and has at most 128 characters.
 void report(std::string_view name, double value, std::int64_t step);
 
-// Returns the step committed last before this start; empty at the first start.
+// Returns the step that was committed last before this start of the program. At the first start, returns
+// nothing.
 std::optional<std::int64_t> resume_step();
 
 // Returns true once the launcher has given notice that this rank must leave soon, for example because its
 // machine is taken away. The first call tells the launcher that the program can save and leave in time:
 // before the launcher stops workers, it gives notice only to programs that have called this function. Ranks
-// see the notice at different steps: they must agree on one.
+// see the notice at different steps, so they must agree on the step at which they leave.
 bool preemption_noticed();
 
 // The error of a rank that leaves because its machine is taken away, after all ranks have saved a checkpoint.

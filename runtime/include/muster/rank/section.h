@@ -8,8 +8,8 @@
 // Put a section around long work between two steps. The agent learns a time limit from earlier sections of
 // the same name; at first the limit is --hang-limit. A section that exceeds its limit is a hang, and the
 // report names the section. The time of a section does not count in the step around it, and has its own line
-// in the step profile. Sections nest; enter and leave them on the training thread. A section costs a few
-// microseconds, and less without an agent.
+// in the step profile. A section can be inside another one. Only the training thread may enter and leave
+// sections. A section costs a few microseconds, and less without an agent.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
-// One seed for every generator that a training program uses, and the choice of deterministic results.
+// Sets all random generators that a training program uses from one seed, and chooses whether results are
+// deterministic.
 //
-// Call seed_everything() after init() and before the model is created. One thread.
+// Call seed_everything() after init() and before the model is created. Only one thread may call it.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,11 @@
 namespace muster {
 
 struct SeedOptions {
-  // Equal runs give equal bits. Sets torch.use_deterministic_algorithms(True) and cudnn.deterministic, turns
-  // cudnn.benchmark off, and sets CUBLAS_WORKSPACE_CONFIG=:4096:8 unless that variable is set already. An
-  // operator without a deterministic form throws c10::Error; uninitialized memory is filled with NaN. This is
-  // slower on GPUs. Runs are equal only with the same number of ranks and threads, which determine the order
-  // of additions.
+  // true: two equal runs give the same bits. Sets torch.use_deterministic_algorithms(True) and
+  // cudnn.deterministic, turns cudnn.benchmark off, and sets CUBLAS_WORKSPACE_CONFIG=:4096:8 unless that
+  // variable is set already. An operator without a deterministic form throws c10::Error; uninitialized memory
+  // is filled with NaN. This is slower on GPUs. Runs are equal only with the same number of ranks and
+  // threads, which determine the order of additions.
   bool deterministic = false;
 };
 

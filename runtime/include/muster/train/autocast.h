@@ -22,7 +22,7 @@
 namespace muster {
 
 struct AutocastOptions {
-  // kBFloat16 or kHalf; empty: bf16 on a CPU, fp16 on a GPU.
+  // The 16-bit type: kBFloat16 or kHalf. Empty: kBFloat16 on a CPU, and kHalf on a GPU.
   std::optional<at::ScalarType> dtype = std::nullopt;
   bool enabled = true;
   bool cache_enabled = true;

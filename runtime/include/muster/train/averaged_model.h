@@ -9,7 +9,7 @@
 //   average.eval();
 //
 // Both models must outlive the AveragedModel. Data-parallel ranks have equal parameters, so their averages
-// are equal without communication. For the training thread.
+// are equal without communication. Only the training thread may use an AveragedModel.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,11 @@ class LoadedState;
 class SavedState;
 
 struct AveragedModelOptions {
-  // average = decay * average + (1 - decay) * model; empty: the mean of all updates.
+  // At each update, the average becomes `decay * average + (1 - decay) * model`. If `decay` is empty, the
+  // average is the mean of the model's values at all updates.
   std::optional<double> decay = std::nullopt;
-  // true: averages floating-point buffers too; false: copies them. Integer buffers, such as BatchNorm's
-  // num_batches_tracked, are always copied; Python averages them.
+  // true: buffers of floating-point numbers are averaged too. false: they are copied from the model. Buffers
+  // of integers, such as BatchNorm's num_batches_tracked, are always copied. (Python would average them.)
   bool use_buffers = false;
 };
 
@@ -60,17 +61,18 @@ void update_batch_norm(torch::nn::Module& module, const Group* group,
                        const std::function<void()>& forward_all);
 }  // namespace detail
 
-// Recomputes the running mean and variance of all BatchNorm layers: torch.optim.swa_utils.update_bn(), but
-// over all ranks of the group.
+// Recomputes the running mean and variance of all BatchNorm layers from the batches of all ranks. It is
+// torch.optim.swa_utils.update_bn() for a group.
 // `forward_all` calls the module's forward() with this rank's batches. It must not call a
 // DistributedDataParallel's forward(), which would send rank 0's buffers to all ranks.
-// All ranks get the mean over the batches of all ranks; each batch has the same weight. Ranks can have
-// different numbers of batches, unless the model has a SyncBatchNorm, which is collective in each batch.
+// Afterwards all ranks have the same values: the mean over the batches of all ranks, where each batch has the
+// same weight. Ranks can have different numbers of batches. If the model has a SyncBatchNorm, they must have
+// equally many, because a SyncBatchNorm communicates in each batch.
 template <detail::IsModel Model>
 void update_bn(Model& model, const Group& group, const std::function<void()>& forward_all) {
   detail::update_batch_norm(detail::module_of(model), &group, forward_all);
 }
-// As above, but for a single process.
+// As above, for a single process.
 template <detail::IsModel Model>
 void update_bn(Model& model, const std::function<void()>& forward_all) {
   detail::update_batch_norm(detail::module_of(model), nullptr, forward_all);

@@ -12,9 +12,9 @@
 
 namespace muster {
 
-// Throws std::runtime_error if a value is NaN or infinite. The message has the value, or the number of such
-// values, and names the DataLoader's batch that this thread is training on. `name` is the message's name for
-// `values`.
+// Throws std::runtime_error if a value is NaN or infinite. The message contains the value, or the number of
+// such values. It also names the DataLoader's batch that this thread is training on. In the
+// message, `values` are called `name`.
 void check_finite(const at::Tensor& values, std::string_view name = "the loss");
 void check_finite(double value, std::string_view name = "the loss");
 

@@ -48,8 +48,8 @@ class ConfusionMatrix {
   at::Tensor counts_;  // undefined: no data yet
 };
 
-// Base of the class scores. compute() returns a tensor of doubles, [] or [classes]. The score of a class that
-// never occurred is 0.
+// The base class of the scores. compute() returns a tensor of doubles. Its shape is [classes] if the scores
+// are not averaged, and otherwise []. The score of a class that never occurred is 0.
 class ClassScore {
  public:
   void update(const at::Tensor& predictions, const at::Tensor& target, const at::Tensor& mask = {}) {
@@ -82,12 +82,13 @@ class F1Score : public ClassScore {
   at::Tensor compute() const;
 };
 
-// The exact area under the ROC curve: keeps all scores until reset(); compute() gathers the scores of one
-// class at a time on one rank.
+// The exact area under the ROC curve. An AUROC keeps all scores until reset(). compute() gathers the scores
+// of one class at a time on one rank.
 // With kBinary, update() takes scores [examples] of class 1. With kMacro, kWeighted and kNone, update() takes
 // scores [examples, classes], and compute() compares each class with all others. Pass softmax(logits), not
 // logits.
-// A class without examples, or without examples of other classes, counts as 0, with a warning.
+// If a class has no examples, or if all examples are of this class, its area is undefined. compute() then
+// uses 0 for it and prints a warning.
 class AUROC {
  public:
   AUROC(Group group, const ClassificationOptions& options);

@@ -15,7 +15,7 @@
 //   }
 //   muster::load_model(net, job.checkpoint_dir(), {.best = true});
 //
-// The epoch that stops the training is never the best. One thread.
+// The epoch that stops the training is never the best. Only one thread may use an EarlyStopping.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ class EarlyStopping {
   std::int64_t best_epoch() const { return best_epoch_; }  // from 0; -1: no epoch yet
   std::int64_t epochs() const { return epochs_; }
 
-  // For TrainState.
+  // TrainState calls these.
   void save(SavedState& to) const;
   void load(LoadedState& from);
 

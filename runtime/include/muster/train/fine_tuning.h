@@ -14,7 +14,7 @@
 // - After the construction, freeze the parts that will learn later. They need .find_unused_parameters = true.
 // If any other part is unfrozen, the next forward() throws.
 // A checkpoint is restored into the optimizer's existing groups, so create all groups at the beginning, also
-// those of parts that learn later. For the training thread.
+// those of parts that learn later. Only the training thread may call these functions.
 #pragma once
 
 #include <memory>
@@ -28,14 +28,16 @@ namespace muster {
 
 namespace detail {
 int set_requires_grad(torch::nn::Module& module, const std::string& part, bool learns);
-// Returns, for each part, its parameters that do not belong to a longer part.
+// Returns the parameters of each part. If a parameter belongs to several parts, it is listed only with the
+// longest one.
 std::vector<std::vector<at::Tensor>> parts_of(const torch::nn::Module& module,
                                               const std::vector<std::string>& parts);
 }  // namespace detail
 
-// Turns off gradients for the part and deletes existing ones, so optimizers skip the part. Buffers of its
-// layers (BatchNorm's) still change unless the program calls eval() on these layers. Returns the number of
-// parameters; shared ones count once. Throws std::invalid_argument if the model has no such part.
+// The parameters of the part need no gradients from now on, and their present gradients are deleted. So
+// optimizers skip the part. Buffers of its layers (BatchNorm's) still change unless the program calls eval()
+// on these layers. Returns the number of parameters; shared ones count once. Throws std::invalid_argument if
+// the model has no such part.
 template <detail::IsModel Model>
 int freeze(Model& model, const std::string& part) {
   return detail::set_requires_grad(detail::module_of(model), part, false);

@@ -1,11 +1,12 @@
-// LibTorch's Adam, AdamW and SGD with a step that is one call of ATen's fused kernels for all parameters:
-// Python's optimizers with fused=True, bit for bit, on the CPU and on GPUs.
+// LibTorch's Adam, AdamW and SGD with a faster step(): it updates all parameters in one call of ATen's fused
+// kernels. The results are bit for bit those of Python's optimizers with fused=True, on the CPU and on GPUs.
 //
 //   muster::FusedAdamW optimizer(net->parameters(), torch::optim::AdamWOptions(1e-3).weight_decay(0.01));
 //
-// Options, groups and state are LibTorch's: a FusedAdamW can resume from a checkpoint of torch::optim::AdamW,
-// and the other way round. Unless parameters and gradients are dense, real and contiguous in memory, step()
-// throws std::invalid_argument. One thread, like LibTorch's.
+// Options, groups and state are those of LibTorch's optimizers. So a FusedAdamW can resume from a checkpoint
+// of torch::optim::AdamW, and the other way round. Parameters and gradients must be dense, real and
+// contiguous in memory. Otherwise step() throws std::invalid_argument. As with LibTorch's optimizers, only
+// one thread may use an object.
 #pragma once
 
 #include <muster/checkpoint/saved_optimizer.h>

@@ -1,5 +1,5 @@
-// Limits the norm of gradients: torch.nn.utils.clip_grad_norm_, to the last bit and without waiting for a
-// GPU.
+// Limits the norm of gradients, as torch.nn.utils.clip_grad_norm_ does. The results are equal to the last
+// bit, and the call does not wait for a GPU.
 //
 //   loss.backward();
 //   muster::clip_grad_norm_(model, 1.0);
@@ -22,14 +22,16 @@
 
 namespace muster {
 
-// Scales the gradients in place so that their norm is at most max_norm. Returns the norm before scaling, a
-// tensor without dimensions. Skips parameters without a gradient. norm_type: any number, including infinity;
-// with `groups`, above 0. If the norm is not finite: with error_if_nonfinite, throws std::runtime_error;
-// without it, gradients become NaN or 0.
+// Scales the gradients in place so that their norm is at most max_norm. Returns the norm before scaling, as a
+// tensor without dimensions. Parameters without a gradient are skipped. norm_type can be any number,
+// including infinity; if there are `groups`, it must be above 0. If the norm is not finite and
+// error_if_nonfinite is true, throws std::runtime_error. If error_if_nonfinite is false, such a norm turns
+// the gradients into NaN or 0.
 at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type = 2.0,
                            bool error_if_nonfinite = false, const std::vector<Group>& groups = {});
 
-// For a DistributedDataParallel, a module, or a pointer to one.
+// As above, for all parameters of a model. `model` is a DistributedDataParallel, a module, or a pointer to a
+// module.
 template <class Model>
   requires requires(const Model& model) { model.parameters(); }
 at::Tensor clip_grad_norm_(const Model& model, double max_norm, double norm_type = 2.0,

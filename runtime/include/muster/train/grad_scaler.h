@@ -1,6 +1,6 @@
-// Keeps fp16 gradients from becoming zero: PyTorch's torch.amp.GradScaler. A GradScaler multiplies the loss
-// by a scale, and divides the gradients by the same scale. If a gradient is infinite or NaN, it skips the
-// step and halves the scale.
+// Keeps fp16 gradients from becoming zero, as PyTorch's torch.amp.GradScaler does. A GradScaler multiplies
+// the loss by a scale, and divides the gradients by the same scale. If a gradient is infinite or NaN, it
+// skips the step and halves the scale.
 //
 //   muster::GradScaler scaler(job);
 //   state.add("scaler", scaler);
@@ -11,10 +11,11 @@
 //     scaler.update();
 //   }
 //
-// Works with any optimizer, also with several. With GradientAccumulation, call everything but scale() only in
-// the last part. A gradient that is not finite on one rank counts for the whole group. So unscale_() is
-// collective, and a step() without an unscale_() before it is collective too. For the training thread. Calls
-// in another order throw std::logic_error.
+// A GradScaler works with any optimizer, also with several. With GradientAccumulation, call scale() in each
+// part of a step, and the other functions only in the last part. If a gradient is not finite on one rank, all
+// ranks of the group skip the step. So unscale_() is collective, and a step() without an unscale_() before it
+// is collective too. Only the training thread may use a GradScaler. Calls in another order throw
+// std::logic_error.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -43,12 +44,13 @@ class GradScaler {
   explicit GradScaler(Group group, const GradScalerOptions& options = {});
 
   at::Tensor scale(const at::Tensor& loss) const;
-  // Divides the gradients by the scale. Call it at most once per step. Throws std::invalid_argument if a
-  // gradient is fp16.
+  // Divides the gradients by the scale. It may be called at most once per step. If a gradient is fp16, throws
+  // std::invalid_argument.
   void unscale_(torch::optim::Optimizer& optimizer);
   // Steps the optimizer, unless a gradient of any rank is not finite. Returns true if the optimizer stepped.
   bool step(torch::optim::Optimizer& optimizer);
-  // Adjusts the scale; call it after the steps of all optimizers. `new_scale`, if given, becomes the scale.
+  // Adjusts the scale. Call it after the steps of all optimizers. If `new_scale` is given, it becomes the
+  // scale.
   void update(std::optional<double> new_scale = std::nullopt);
 
   double get_scale() const;             // 1 if disabled. Both getters wait for a GPU
@@ -56,7 +58,7 @@ class GradScaler {
   bool is_enabled() const { return options_.enabled; }
   const GradScalerOptions& options() const { return options_; }
 
-  // For TrainState, by the names of state_dict().
+  // TrainState calls these. The names in a checkpoint are those of Python's state_dict().
   void save(SavedState& to) const;
   void load(LoadedState& from);
 

@@ -5,7 +5,7 @@
 //   for (...) { ...; loss.backward(); optimizer.step(); watch.step(loss, "loss"); }
 //
 // A GraphWatch keeps no graph alive. It checks whether a graph of some steps ago still exists, and reports
-// the first such graph. For the training thread.
+// the first such graph. Only the training thread may use a GraphWatch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,12 +19,12 @@ namespace muster {
 
 class GraphWatch {
  public:
-  // Reports a graph that still exists `steps` steps later. Throws std::invalid_argument for less than 2,
-  // because the program's variable for the loss keeps the previous step's graph alive.
+  // Reports a graph that still exists `steps` steps later. `steps` must be at least 2, because the program's
+  // variable for the loss keeps the previous step's graph alive. Otherwise throws std::invalid_argument.
   explicit GraphWatch(const Group& group, std::int64_t steps = 3);
 
-  // Call it once per step, with the tensor on which backward() was called. `name` is for the message; empty:
-  // the tensor's own name.
+  // Call it once per step, with the tensor on which backward() was called. `name` is the tensor's name in the
+  // report. If it is empty, the report uses the name that the tensor has in LibTorch.
   void step(const at::Tensor& loss, const std::string& name = "");
 
   const std::string& found() const { return found_; }  // the report; empty: none

@@ -11,8 +11,8 @@
 // A layer can have forward hooks if a Sequential calls it, at any depth, or if it is declared with hooks:
 // muster::Hooked<torch::nn::Conv2d> conv. A forward() in C++ calls all other layers directly. Registering a
 // hook on one of these throws an error, which names the layer. Layers must take and return one tensor. Hooks
-// run in the order of their registration, until they are removed or the layer is destroyed. For the thread of
-// the forward pass.
+// run in the order of their registration, until they are removed or the layer is destroyed. Only the thread
+// of the forward pass may call these functions.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,7 +28,8 @@
 
 namespace muster {
 
-// Hooks return a replacement for the input, the output or the gradient, or an undefined tensor to keep it.
+// A hook returns a tensor that replaces the input, the output or the gradient. If it returns an undefined
+// tensor, nothing is replaced.
 using ForwardPreHook = std::function<at::Tensor(torch::nn::Module& layer, const at::Tensor& input)>;
 using ForwardHook =
     std::function<at::Tensor(torch::nn::Module& layer, const at::Tensor& input, const at::Tensor& output)>;
@@ -63,7 +64,7 @@ class Hooks {
   std::map<std::int64_t, ForwardHook> after_;
 };
 
-// Base of a layer that is declared with hooks.
+// The base class of layers that are declared with hooks.
 struct HasHooks {
   std::shared_ptr<Hooks> hooks = std::make_shared<Hooks>();
 };
@@ -91,7 +92,7 @@ HookHandle register_gradient_hook(Model& model, const std::string& part, const G
   return detail::add_gradient_hook(detail::module_of(model), part, hook);
 }
 
-// A layer with hooks, otherwise unchanged.
+// A layer that can have hooks, and is otherwise unchanged.
 template <class Layer>
 class HookedImpl : public Layer, public detail::HasHooks {
  public:
@@ -101,7 +102,9 @@ class HookedImpl : public Layer, public detail::HasHooks {
     return hooks->run(*this, input, [this](const at::Tensor& in) { return Layer::forward(in); });
   }
 };
-// The holder of a HookedImpl: muster::Hooked<torch::nn::Linear> head = register_module("head", ...(64, 10)).
+// The module holder of a HookedImpl. A model declares such a layer and makes it in its constructor:
+//   muster::Hooked<torch::nn::Linear> head = nullptr;
+//   head = register_module("head", muster::Hooked<torch::nn::Linear>(64, 10));
 template <class Holder>
 class Hooked : public torch::nn::ModuleHolder<HookedImpl<typename Holder::ContainedType>> {
  public:

@@ -19,7 +19,7 @@
 // - A failure to write is reported once, and the training continues.
 // - In a trial of a sweep (the environment has MUSTER_TRIAL), the first rank also reports the scalars to the
 //   sweep, like muster::report() (rank/progress.h).
-// For the training thread.
+// Only the training thread may use a Logger.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -52,24 +52,25 @@ class Logger {
   Logger(Logger&&) noexcept;
   ~Logger();
 
-  // metrics.jsonl itself uses the names "step", "time" and "hparams". If it is on and `tag` is one of these
-  // names, all ranks throw std::invalid_argument.
+  // The names "step", "time" and "hparams" have a meaning of their own in metrics.jsonl. If this file is
+  // written and `tag` is one of these names, all ranks throw std::invalid_argument.
   void add_scalar(const std::string& tag, double value, std::int64_t step);
-  // Collective: reduces all ranks' values with `op`.
+  // Collective. Reduces the values of all ranks with `op`, and writes the result.
   void add_scalar(const std::string& tag, double value, std::int64_t step, ReduceOp op);
-  // Lightning's function: writes several values as one row.
+  // Writes several values as one row, as Lightning's function of this name does.
   void log_metrics(const std::map<std::string, double>& metrics, std::int64_t step);
-  // Writes the histogram of all elements, to TensorBoard only. The tensor can have any shape and device.
+  // Writes the histogram of all elements of a tensor, to TensorBoard only. The tensor can have any shape and
+  // be on any device.
   void add_histogram(const std::string& tag, const at::Tensor& values, std::int64_t step);
-  // Writes an image [1 or 3, height, width] or [height, width], uint8 or floating-point from 0 to 1, to
-  // TensorBoard only. Throws std::invalid_argument for any other image.
+  // Writes an image to TensorBoard only. Its shape is [1 or 3, height, width] or [height, width]. Its values
+  // are uint8, or floating-point numbers from 0 to 1. For any other image, throws std::invalid_argument.
   void add_image(const std::string& tag, const at::Tensor& image, std::int64_t step);
   void add_text(const std::string& tag, const std::string& text, std::int64_t step);
-  // `metrics`: scalars that TensorBoard uses to compare hyperparameters.
+  // `metrics` has the scalars that TensorBoard uses to compare hyperparameters.
   void add_hparams(const std::map<std::string, HParam>& hparams,
                    const std::map<std::string, double>& metrics = {});
 
-  // For TrainState.
+  // TrainState calls these.
   void save(SavedState& to) const;
   void load(LoadedState& from);
 

@@ -9,8 +9,8 @@
 //   for (...) { ...; optimizer.step(); scheduler.step(); }
 //
 // The constructor sets the rates of the first step, as in Python. Use one LRScheduler per optimizer; combine
-// several schedules in a ChainedScheduler. The optimizer must outlive the LRScheduler. For the training
-// thread.
+// several schedules in a ChainedScheduler. The optimizer must outlive the LRScheduler. Only the training
+// thread may use it.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +71,8 @@ struct CosineAnnealingWarmRestarts {
   std::int64_t T_mult = 1;
   double eta_min = 0;
 };
-// Also changes the momentum (of SGD and RMSprop) or beta1 (of Adam).
+// Changes the learning rate. If cycle_momentum is true, it also changes the momentum (of SGD and RMSprop) or
+// beta1 (of Adam).
 struct OneCycleLR {
   enum class Anneal { kCos, kLinear };
   std::vector<double> max_lr{};
@@ -87,7 +88,8 @@ struct OneCycleLR {
   double final_div_factor = 1e4;
   bool three_phase = false;
 };
-// Call step(metric), with the same metric on all ranks, such as the compute() of a muster metric.
+// The program calls step(metric) for this schedule. All ranks must pass the same metric, such as the result
+// of a muster metric's compute().
 struct ReduceLROnPlateau {
   enum class Mode { kMin, kMax };
   enum class ThresholdMode { kRel, kAbs };
@@ -128,13 +130,14 @@ class LRScheduler {
   // Call it after optimizer.step(), or after an epoch, as the schedule requires. Throws std::logic_error for
   // ReduceLROnPlateau, after the last step of a OneCycleLR, and if groups were added to the optimizer.
   void step();
-  // Call it for ReduceLROnPlateau; for any other schedule it throws std::logic_error.
+  // Call it for ReduceLROnPlateau. For any other schedule, it throws std::logic_error.
   void step(double metric);
 
   std::vector<double> get_last_lr() const;  // for each group
   std::int64_t last_epoch() const;          // steps since construction; for a chain, the first schedule's
 
-  // For TrainState. Saves the progress and the initial rates, but not the options, which the program gives.
+  // TrainState calls these. They save the progress and the initial rates. They do not save the options,
+  // because the program gives them.
   void save(SavedState& to) const;
   void load(LoadedState& from);
 

@@ -4,10 +4,11 @@
 //   for (auto& batch : loader) accuracy.update(net->forward(batch.data), batch.target, loader.info().mask());
 //   const double share = accuracy.compute();  // over all ranks, so call it on all ranks
 //
-// update() only adds, on the device of its arguments, without waiting for the device. compute() and
-// all_reduce() are collective, over CPU tensors. A mask has a bool for each example, false for examples that
-// do not count: BatchInfo::mask() excludes the samplers' repeated samples. Without data, compute() warns and
-// returns NaN. One thread uses a metric. For classes see classification_metrics.h.
+// update() adds its arguments to sums on their device, and does not wait for the device. compute() and
+// all_reduce() are collective and send CPU tensors. A mask has a bool for each example. It is false for an
+// example that does not count; for example, BatchInfo::mask() is false for samples that the sampler has
+// repeated. If there was no data, compute() warns and returns NaN. Only one thread may use a metric. Metrics
+// of classes are in classification_metrics.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,7 +28,8 @@ double all_reduce(const Group& group, double value, ReduceOp op);
 std::int64_t all_reduce(const Group& group, std::int64_t value, ReduceOp op);
 }  // namespace detail
 
-// Reduces one number of each rank; all ranks get the result. Integers use 64 bits, other types double.
+// Reduces one number of each rank. All ranks get the result. The computation uses 64-bit integers for
+// integers, and double for other types.
 template <class Value>
   requires std::is_arithmetic_v<Value>
 Value all_reduce(const Group& group, Value value, ReduceOp op = ReduceOp::kSum) {
@@ -41,9 +43,10 @@ class MeanMetric {
   explicit MeanMetric(Group group) : group_(std::move(group)) {}
 
   void update(double value, double weight = 1.0);
-  // Gives every element this weight. For the mean loss of a batch, pass the number of its examples.
+  // Adds the elements of `values`, each with this weight. If `values` is the mean loss of a batch, pass the
+  // number of its examples as the weight.
   void update(const at::Tensor& values, double weight = 1.0);
-  // Takes only elements for which the mask, of the same shape, is true.
+  // Adds only the elements for which the mask is true. The mask must have the shape of `values`.
   void update_masked(const at::Tensor& values, const at::Tensor& mask);
   double compute() const;  // without values: warns, and returns NaN
   void reset() { *this = MeanMetric(group_); }
@@ -60,8 +63,9 @@ class Accuracy {
  public:
   explicit Accuracy(Group group, std::int64_t top_k = 1) : mean_(std::move(group)), top_k_(top_k) {}
 
-  // `scores`: [examples, classes]; `target`: the classes, [examples]. Throws std::invalid_argument for other
-  // shapes. For tensors on the CPU, also throws it for a class without a score.
+  // `scores` has the shape [examples, classes]. `target` has the shape [examples] and contains the classes.
+  // For other shapes, throws std::invalid_argument. If the tensors are on the CPU, also throws it if `target`
+  // has a class that is not in `scores`.
   void update(const at::Tensor& scores, const at::Tensor& target, const at::Tensor& mask = {});
   double compute() const { return mean_.compute(); }  // without examples: warns, and returns NaN
   void reset() { mean_.reset(); }
@@ -90,8 +94,8 @@ class Perplexity {
  public:
   explicit Perplexity(Group group) : mean_(std::move(group)) {}
 
-  // `logits`: [..., vocabulary]; `target`: the tokens, [...]. The mask has the shape of the tokens, such as
-  // target != -100, or one element per example.
+  // `logits` has the shape [..., vocabulary]. `target` has the shape [...] and contains the tokens. The mask
+  // has the shape of `target`, such as target != -100, or it has one element per example.
   void update(const at::Tensor& logits, const at::Tensor& target, const at::Tensor& mask = {});
   double compute() const;
   void reset() { mean_.reset(); }
@@ -116,15 +120,16 @@ class RunningMean {
   std::deque<std::pair<at::Tensor, std::int64_t>> updates_;  // sum and count of each update
 };
 
-// Exact percentiles of all ranks' values: keeps the values until reset(), in double; compute() gathers them.
+// Exact percentiles of the values of all ranks. A Quantile keeps all values until reset(), as doubles.
+// compute() gathers them from all ranks.
 class Quantile {
  public:
   explicit Quantile(Group group) : group_(std::move(group)) {}
 
   void update(double value);
   void update(const at::Tensor& values, const at::Tensor& mask = {});
-  // Returns, for each q in [0, 1], the q-quantile, with linear interpolation, as torch.quantile. Throws
-  // std::invalid_argument for another q.
+  // Returns the q-quantile for each q in the list, with linear interpolation, as torch.quantile does. Throws
+  // std::invalid_argument if a q is outside [0, 1].
   std::vector<double> compute(const std::vector<double>& q) const;
   void reset() { values_.clear(); }
 

@@ -11,7 +11,7 @@
 //     optimizer.step();
 //   }
 //
-// For the training thread. Ranks must be replicas of the whole model.
+// Only the training thread may use them. Each rank must have the whole model.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,8 +25,8 @@ namespace muster {
 class LoadedState;
 class SavedState;
 
-// True if `error` reports that memory of the CPU or a GPU ran out, in the words of torch, C++, CUDA or a
-// library that torch calls.
+// Returns true if `error` reports that the memory of the CPU or of a GPU ran out. It knows the exceptions and
+// texts of torch, C++, CUDA, and the libraries that torch calls.
 bool is_out_of_memory(const std::exception& error);
 
 struct OomSafeStepOptions {
@@ -63,15 +63,16 @@ class OomSafeStep {
     }
   }
 
-  // `size`: this rank's number of examples, at least 1. Returns this rank's mean loss. Throws
-  // std::runtime_error on all ranks if not even one example fits. Rethrows errors that are not about memory.
+  // `size` is this rank's number of examples, at least 1. Returns this rank's mean loss. If not even one
+  // example fits into memory, throws std::runtime_error on all ranks. An error that is not about memory is
+  // thrown again.
   at::Tensor operator()(std::int64_t size, const Loss& loss);
 
   std::int64_t microbatch() const { return microbatch_; }  // 0: the whole batch
   std::int64_t retries() const { return retries_; }
   double lost_seconds() const { return lost_seconds_; }  // time lost in repeated steps
 
-  // For TrainState.
+  // TrainState calls these.
   void save(SavedState& to) const;
   void load(LoadedState& from);
 

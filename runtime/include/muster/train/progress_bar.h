@@ -6,9 +6,10 @@
 //     bar.loss(loss);
 //   }
 //
-// Rank 0 prints to stdout: on a terminal a bar that it redraws in place, otherwise a line every few seconds,
-// and one at the end. It reads a tensor loss only when it prints, so no step waits for a GPU. `launch top`
-// shows the numbers of each rank, but tensor losses only of rank 0. For the training thread.
+// Rank 0 prints to stdout. If stdout is a terminal, rank 0 draws a bar, and draws it again in the same place.
+// Otherwise it prints a line every few seconds, and one at the end. If the loss is a tensor, rank 0 reads it
+// only when it prints, so the other steps do not wait for the GPU. `launch top` shows the numbers of each
+// rank. It shows a loss that is a tensor only for rank 0. Only the training thread may use a progress bar.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,7 +28,7 @@ struct ProgressBarOptions {
   std::int64_t samples_per_step = 0;  // over all ranks; 0: computed from after_step()'s samples
 };
 
-// For loops without a loader.
+// A progress bar for loops without a loader.
 class ProgressBar {
  public:
   explicit ProgressBar(const ProgressBarOptions& options = {});

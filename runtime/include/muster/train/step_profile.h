@@ -11,9 +11,10 @@
 // - a muster::section: its own time, under its own name.
 // - "compute": the rest.
 // A step ends with Checkpointer::step() or muster::step(). Time counts from the end of
-// Checkpointer::restore() or, without it, from the first of these calls. Reduction that overlaps with a
-// backward pass costs no time and is in no part. On GPUs the reduction is in "compute", because the program
-// does not wait for it. Under `launch`, report.json has the same numbers without a call.
+// Checkpointer::restore(). If the program does not call restore(), time counts from the first of these calls.
+// Reduction that overlaps with a backward pass costs no time and is in no part. On GPUs the reduction is in
+// "compute", because the program does not wait for it. Under `launch`, report.json has the same numbers, even
+// if the program does not call step_profile().
 #pragma once
 
 #include <cstdint>
@@ -35,14 +36,16 @@ struct StepProfile {
   int ranks = 0;           // that have completed steps
   std::int64_t steps = 0;  // steps counted
   double step_ms = 0;      // mean over all ranks
-  // data, compute, communicate, checkpoint, then sections; parts without time are omitted.
+  // In the order "data", "compute", "communicate", "checkpoint", and then the sections. Parts that took no
+  // time are left out.
   std::vector<StepPart> parts;
 
   double share_of(const std::string& name) const;  // 0 if there is no such part
   std::string table() const;                       // several lines; empty if no step was counted
 };
 
-// Covers all steps so far of all members; all get the same result. Collective.
+// Collective. Returns the profile of all steps so far, over all members of the group. All members get the
+// same result.
 StepProfile step_profile(const Group& group);
 
 }  // namespace muster

@@ -1,6 +1,7 @@
 // Augmentations that choose among many operations: AutoAugment (Cubuk et al., 2018), RandAugment (Cubuk et
 // al., 2019) and TrivialAugment Wide (Müller, Hutter, 2021), as in torchvision. Part of
-// muster/vision/transforms.h, which describes what all transforms share. For images of one or three channels.
+// muster/vision/transforms.h, which describes what all transforms share. The images must have one or three
+// channels.
 #pragma once
 
 #include <ATen/core/Tensor.h>

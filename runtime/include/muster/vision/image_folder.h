@@ -5,7 +5,7 @@
 // Classes are numbered in the sorted order of the folders in `root`. A class has the image files in its
 // folder and in all folders below it, following links, in torchvision's order: sorted by folder, then by
 // name. The constructor lists the tree once without opening a file. It prints one warning with the numbers
-// and kinds of the files that it ignores. Safe to read from several threads.
+// and kinds of the files that it ignores. Several threads can read it at once.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace muster {
 
 struct ImageFolderOptions {
   ImageReadMode mode = ImageReadMode::kRgb;
-  // Endings of image names, in lower case; names are compared without regard to case. The default is
-  // torchvision's IMG_EXTENSIONS.
+  // The endings of the names of images, in lower case. A name can have its ending in upper or lower case. The
+  // default is torchvision's IMG_EXTENSIONS.
   std::vector<std::string> extensions = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
                                          ".pgm", ".tif",  ".tiff", ".webp"};
   bool allow_empty = false;  // allow classes without an image
@@ -40,7 +40,8 @@ class ImageFolder : public Dataset<> {
 
   std::int64_t size() const override { return static_cast<std::int64_t>(targets_.size()); }
   Example get(std::int64_t index) const override;  // read_image()'s tensor, and int64 []
-  // Requires images of the same size. Data: contiguous uint8 [batch, channels, height, width].
+  // All images must have the same size. The batch's data are contiguous uint8 [batch, channels, height,
+  // width].
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   std::string name() const override { return root_; }
 
@@ -52,8 +53,8 @@ class ImageFolder : public Dataset<> {
   std::vector<std::string> classes_;
   std::map<std::string, std::int64_t> class_to_index_;
   std::vector<std::int64_t> targets_;
-  // Paths below root_, concatenated: for a million images this takes less memory and time than a string for
-  // each.
+  // The paths of all images, relative to root_, one after the other in a single string. For a million images
+  // this takes less memory and time than a million strings.
   std::string paths_;
   std::vector<std::size_t> path_ends_;
 };

@@ -7,11 +7,12 @@
 //                               return mix(muster::default_collate(samples));
 //                             });
 //
-// Function objects that map a batch to a batch. Input: data [batch, channels, height, width] (floating-point
-// for MixUp), target int64 [batch] or [batch, classes]. Output: target [batch, classes], floating-point. Any
-// device. They draw from sample_random(). In a collate_fn, the same batch gives the same result with any
-// worker and after a restart. In the training loop, where no sample is being read, the result is the same
-// only without workers. They throw std::invalid_argument, which says what does not fit. Safe from any thread.
+// Each is a function object that makes a new batch from a batch, on any device. In the input, `data` has the
+// shape [batch, channels, height, width]; for MixUp it must be floating-point. `target` is int64 [batch] or
+// [batch, classes]. In the output, `target` is floating-point [batch, classes]. The objects draw from
+// sample_random(). In a collate_fn, the same batch gives the same result with any worker and after a restart.
+// In the training loop, where no sample is being read, the result is the same only without workers. If a
+// batch does not fit, they throw std::invalid_argument, which says why. They can be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,8 @@ class MixUp {
   MixUpOptions options_;
 };
 
-// Pastes a rectangle of the previous image, and mixes the labels by the rectangle's area.
+// Pastes a rectangle of the previous image into each image. Mixes the labels in the ratio of the rectangle's
+// area.
 class CutMix {
  public:
   explicit CutMix(MixUpOptions options = {});

@@ -64,7 +64,7 @@ struct VGGOptions {
 class VGGImpl : public torch::nn::Module {
  public:
   explicit VGGImpl(const VGGOptions& options = {});
-  // Maps images [batch, 3, height, width], at least 32 pixels in both directions, to logits [batch, classes].
+  // Maps images [batch, 3, height, width] to logits [batch, classes]. Height and width must be at least 32.
   at::Tensor forward(const at::Tensor& images);
 
   torch::nn::Sequential classifier = nullptr;
@@ -83,7 +83,7 @@ VGG vgg16_bn(std::int64_t classes = 1000);
 VGG vgg19(std::int64_t classes = 1000);
 VGG vgg19_bn(std::int64_t classes = 1000);
 
-// ViT-B/16.
+// The defaults are those of ViT-B/16.
 struct VisionTransformerOptions {
   std::int64_t image_size = 224;  // height and width
   std::int64_t patch_size = 16;   // must divide image_size; else throws std::invalid_argument

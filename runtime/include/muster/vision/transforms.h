@@ -5,10 +5,11 @@
 //                                    transforms::Normalize({0.485, 0.456, 0.406}, {0.229, 0.224, 0.225})});
 //   const auto dataset = muster::transformed(images, train);
 //
-// Function objects that map an image on the CPU, [channels, height, width], uint8 or floating-point, to
-// another; they leave their input unchanged. They draw from sample_random(): the same seed, epoch and place
-// in the order give the same image with any worker. They throw std::invalid_argument, which says what does
-// not fit. Safe from any thread.
+// A transform is a function object that makes a new image from an image, and leaves its input unchanged. An
+// image is a tensor [channels, height, width] on the CPU, of uint8 or a floating-point type. Transforms draw
+// from sample_random(). So the same seed, epoch and place in the order give the same image with any worker.
+// If an image does not fit, transforms throw std::invalid_argument, which says why. They can be called from
+// any thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -42,8 +43,8 @@ class RandomApply {
   double p_;
 };
 
-// Applies one of the transforms. `p`: the relative probability of each transform; they need not sum to 1.
-// Empty: all are equally likely.
+// Applies one of the transforms, which it chooses at random. `p` has the relative probability of each
+// transform; the numbers need not sum to 1. If `p` is empty, all transforms are equally likely.
 class RandomChoice {
  public:
   explicit RandomChoice(std::vector<Compose::Step> transforms, std::vector<double> p = {});

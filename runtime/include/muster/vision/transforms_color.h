@@ -34,7 +34,8 @@ class Normalize {
   at::Tensor mean_, std_;
 };
 
-// Computes `0.2989 red + 0.587 green + 0.114 blue`, in one channel or copied to three.
+// Computes `0.2989 red + 0.587 green + 0.114 blue`. The result has one channel, or three channels that are
+// equal.
 class Grayscale {
  public:
   explicit Grayscale(std::int64_t num_output_channels = 1);
@@ -44,7 +45,8 @@ class Grayscale {
   std::int64_t channels_;
 };
 
-// The largest change, or the range to draw from.
+// Says how much ColorJitter changes a property: the largest change, or a range from which the change is
+// drawn.
 struct Jitter {
   Jitter(double the_spread) : spread(the_spread) {}
   Jitter(double low, double high) : range({low, high}) {}
@@ -74,7 +76,7 @@ class ColorJitter {
   std::array<Factors, 4> factors_;  // brightness, contrast, saturation, hue
 };
 
-// In pixels, both odd. The width comes first, as in PyTorch.
+// The size of a kernel in pixels. Both numbers must be odd. The width comes first, as in PyTorch.
 struct KernelSize {
   KernelSize(std::int64_t side) : width(side), height(side) {}
   KernelSize(std::int64_t the_width, std::int64_t the_height) : width(the_width), height(the_height) {}

@@ -18,7 +18,7 @@ struct ImageSize {
 struct Range {
   double low, high;
 };
-// In pixels from the upper left corner.
+// A point in an image, in pixels from the upper left corner.
 struct Point {
   double x, y;
 };
@@ -35,14 +35,15 @@ enum class PaddingMode {
   kSymmetric,  // 2 1 | 1 2 3
 };
 
-// One value, or one for each channel.
+// The value of a pixel: one number, or one number for each channel.
 struct Fill {
   Fill(double value = 0) : values{value} {}
   Fill(std::initializer_list<double> channels) : values(channels) {}
   std::vector<double> values;
 };
 
-// The number of pixels on all sides; on left/right and top/bottom; or on each side.
+// How many pixels are added around an image. With one number, all sides get that many. With two numbers, the
+// first is for left and right, and the second for top and bottom. With four numbers, each side has its own.
 struct Padding {
   Padding(std::int64_t all) : Padding(all, all) {}
   Padding(std::int64_t horizontal, std::int64_t vertical)
@@ -52,7 +53,8 @@ struct Padding {
   std::int64_t left, top, right, bottom;
 };
 
-// A range of angles: from -most to most, or from low to high. Counter-clockwise, except for RandomAffine.
+// A range of angles: from -most to most, or from low to high. Angles are counter-clockwise; in RandomAffine
+// they are clockwise.
 struct Degrees {
   Degrees(double most) : low(-most), high(most) {}
   Degrees(double the_low, double the_high) : low(the_low), high(the_high) {}
@@ -120,11 +122,11 @@ class CenterCrop {
 struct ResizeOptions {
   InterpolationMode interpolation = InterpolationMode::kBilinear;
   bool antialias = true;  // for bilinear and bicubic
-  // A limit for the longer side if only the shorter side is given. If the longer side would exceed it, both
-  // sides shrink. 0: no limit.
+  // A limit for the longer side. It applies if only the shorter side is given. If the longer side would
+  // exceed the limit, both sides become smaller in the same ratio. 0: there is no limit.
   std::int64_t max_size = 0;
 };
-// Computes the values of torch.nn.functional.interpolate.
+// Changes the size of an image. The new pixels have the values that torch.nn.functional.interpolate computes.
 class Resize {
  public:
   explicit Resize(std::int64_t shorter_side, ResizeOptions options = {});  // keeps the aspect ratio
@@ -169,7 +171,7 @@ class RandomRotation {
   RandomRotationOptions options_;
 };
 
-// Along x, or along x and y.
+// The angles of a shear along x, or along x and y.
 struct Shear {
   Shear(double most) : x(most), y(0) {}
   Shear(double low, double high) : x(low, high), y(0) {}

@@ -1,4 +1,4 @@
-// Access to the fields of a struct without their names: how many there are, and a reference to each.
+// Gives access to the fields of a struct without their names: their number, and a reference to each.
 //
 // For plain aggregates with one to eight fields and without base classes. Not for direct use.
 #pragma once

@@ -1,5 +1,5 @@
-// The torch::nn::Module in a model: a module, a holder as TORCH_MODULE makes it, a pointer to one, or a
-// DistributedDataParallel.
+// Finds the torch::nn::Module in a model. The model is a module, a holder as TORCH_MODULE makes it, a pointer
+// to a module, or a DistributedDataParallel.
 //
 // Not for direct use.
 #pragma once

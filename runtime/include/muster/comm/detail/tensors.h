@@ -1,4 +1,5 @@
-// The tensors inside a value: in a tensor itself, or in containers, optionals, tuples and structs.
+// Finds the tensors inside a value. The value is a tensor, or a container, optional, tuple or struct that has
+// tensors at any depth.
 //
 // Not for direct use.
 #pragma once
@@ -57,10 +58,10 @@ void collect_tensors(Value& value, std::vector<at::Tensor*>& tensors) {
   }
 }
 
-// Returns the tensors that make up `tensor`, each in a single block of memory: the tensor itself, or the
-// parts of a sparse tensor. Returns nothing for any other layout.
+// Returns the tensors that make up `tensor`. Each of them lies in a single block of memory. For a dense
+// tensor this is the tensor itself, and for a sparse tensor its parts. For any other layout, returns nothing.
 std::vector<at::Tensor> dense_parts(const at::Tensor& tensor);
-// Returns the bytes of a tensor of any layout; 0 if the tensor is undefined.
+// Returns the bytes of a tensor of any layout. If the tensor is undefined, returns 0.
 std::int64_t tensor_bytes(const at::Tensor& tensor);
 
 }  // namespace muster::detail

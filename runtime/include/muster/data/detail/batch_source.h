@@ -31,7 +31,7 @@ struct LoadedBatch {
   std::vector<at::Tensor*> tensors;   // the tensors in `batch`
   PlannedBatch planned;               // the request
   std::vector<std::int64_t> skipped;  // places in `planned` of unreadable samples, ascending
-  // How many of the requested samples exist: fewer than requested at the end of a shard.
+  // The number of the requested samples that exist. At the end of a shard there can be fewer than requested.
   std::int64_t count = 0;
 };
 
@@ -43,15 +43,16 @@ class BatchSource {
   virtual std::optional<std::int64_t> size() const = 0;
   virtual LoadedBatch load(std::int64_t epoch, std::span<const std::int64_t> indices,
                            BadSample bad_sample) = 0;
-  // Returns an empty batch of the loader's type, for a rank that reads nothing; null if that type has no
-  // default constructor.
+  // Returns an empty batch of the loader's type, for a rank that reads nothing. If that type has no default
+  // constructor, returns null.
   virtual std::shared_ptr<void> nothing() const { return nullptr; }
-  // The loader calls it when it abandons the threads that are reading, because they could hang for ever. The
+  // If threads that are reading could hang for ever, the loader abandons them and calls this function. The
   // source must not use the readers of these threads again.
   virtual void abandon_readers() {}
 };
 
-// Puts samples together: with the loader's collate function if there is one, else as default_collate().
+// Puts samples together into a batch. If the loader has a collate function, it calls that function. Otherwise
+// it works as default_collate().
 template <class Sample, class BatchType>
 class BatchBuilder {
  public:
@@ -129,12 +130,13 @@ struct ShardRange {
 };
 ShardRange shards_of(const DataLoaderOptions& options, int rank, int world_size);
 
-// As rethrow_bad_sample(), for a sample of a shard.
+// Does the same as rethrow_bad_sample(), for a sample of a shard.
 [[noreturn]] void rethrow_bad_sample_of_shard(const std::string& dataset, std::int64_t index,
                                               std::int64_t shards);
 
-// The source for an iterable dataset. One thread at a time reads a shard. If a batch begins at the place of
-// the shard's reader or later, load() continues with that reader; otherwise it opens the shard anew.
+// The source for an iterable dataset. One thread at a time reads a shard. load() looks where the shard's
+// reader stands. If the batch begins there or later, load() continues with this reader. Otherwise it opens
+// the shard anew.
 template <class Sample, class BatchType>
 class StreamSource : public BatchSource {
   using Builder = BatchBuilder<Sample, BatchType>;
@@ -196,8 +198,8 @@ class StreamSource : public BatchSource {
     return readings_[static_cast<std::size_t>(shard - shards_.first)];
   }
 
-  // Moves the shard's reader to this index; if the reader is past the index, opens the shard anew. Ignores
-  // samples on the way that cannot be read.
+  // Moves the shard's reader to this index. If the reader is past the index, opens the shard anew. Samples on
+  // the way that cannot be read are ignored.
   void read_up_to(Reading& reading, std::int64_t epoch, std::int64_t index) {
     if (reading.epoch != epoch || reading.next > index || (!reading.reader && !reading.ended)) {
       const std::int64_t shard = index % shards_.count;
@@ -232,7 +234,8 @@ class StreamSource : public BatchSource {
     }
   }
 
-  // True if the shard has no more samples. To find out, reads one sample and keeps it for the next batch.
+  // Returns true if the shard has no more samples. To find out, this function reads one sample, and keeps it
+  // for the next batch.
   bool at_end(Reading& reading) {
     if (reading.ended) return true;
     begin_sample_at(reading.next);

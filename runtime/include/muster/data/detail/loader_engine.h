@@ -24,23 +24,24 @@ namespace detail {
 
 class LoaderEngine {
  public:
-  // `copier` is for tests: if it is given, it copies batches to the device, and options.device is ignored.
+  // If `copier` is given, it copies batches to the device, and options.device is ignored. Only tests give
+  // one.
   LoaderEngine(std::unique_ptr<BatchSource> source, DataLoaderOptions options, int rank, int world_size,
                std::shared_ptr<DeviceCopier> copier = nullptr);
   ~LoaderEngine();
   LoaderEngine(const LoaderEngine&) = delete;
   LoaderEngine& operator=(const LoaderEngine&) = delete;
 
-  // Returns the next batch, which has the source's type, or null if epoch `end - 1` has ended. The batch is
-  // valid until the next call. If next() throws, the loader stays at the batch that failed. `loop`: the
-  // return value of begin_loop(). Throws std::logic_error if another loop has begun since.
+  // Returns the next batch, which has the source's type. If epoch `end - 1` has ended, returns null. The
+  // batch is valid until the next call. If next() throws, the loader stays at the batch that failed. `loop`
+  // is the return value of begin_loop(). If another loop has begun since, throws std::logic_error.
   void* next(std::int64_t end, std::uint64_t loop);
   std::uint64_t begin_loop();
-  // Begins a loop up to the end of epoch `end - 1`. If the loop has no batch, rank 0 warns:
-  // - the first loop after load_state(): that nothing is left to train,
-  // - in a loader without a loaded state: once, that the loop has no batch.
+  // Begins a loop up to the end of epoch `end - 1`. If the loop has no batch, rank 0 warns in two cases:
+  // - This is the first loop after load_state(). The warning says that nothing is left to train.
+  // - No state was loaded. The first such loop warns that it has no batch.
   void begin_epochs(std::int64_t end);
-  // Begins a loop over one epoch; returns the `end` for next().
+  // Begins a loop over one epoch. Returns the number that the caller must pass to next() as `end`.
   std::int64_t begin_pass();
   void skip_failed_batch();
   std::pair<int, int> share() const;  // rank and world size

@@ -1,7 +1,7 @@
 // The part of DistributedDataParallel that does not depend on the type of the module.
 //
-// Not for direct use: include muster/parallel/distributed_data_parallel.h. One thread at a time;
-// construction, before_forward, join and bucket_order are collective.
+// Not for direct use: include muster/parallel/distributed_data_parallel.h. Only one thread at a time may use
+// an engine. The constructor, before_forward(), join() and bucket_order() are collective.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ class DataParallelEngine {
   DataParallelEngine& operator=(const DataParallelEngine&) = delete;
 
   void before_forward();
-  // Can replace the tensors by others with the same values.
+  // Prepares the backward pass of these outputs. It can replace an output by a copy, that is, a tensor with
+  // the same values.
   void after_forward(const std::vector<torch::Tensor*>& outputs);
   void broadcast_buffers();
   void reduce_grads();

@@ -1,4 +1,5 @@
-// forward() of any module as a function from tensors to tensors.
+// Makes a function from the forward() of a module. The function takes and returns vectors of tensors,
+// whatever forward() takes and returns.
 //
 // Not for direct use: include muster/pipeline/pipeline_stage.h.
 #pragma once
@@ -43,8 +44,8 @@ std::vector<at::Tensor> call_forward(Module& module, const std::vector<at::Tenso
   return tensors_of(module.forward(inputs[I]...));
 }
 
-// Calls forward() with one argument for each tensor. Throws std::invalid_argument if it does not take that
-// many.
+// Calls forward() with one argument for each tensor. Throws std::invalid_argument if forward() does not take
+// that many arguments.
 template <std::size_t Count, class Module>
 std::vector<at::Tensor> forward_tensors(Module& module, const std::vector<at::Tensor>& inputs) {
   if constexpr (Count > kMostStageInputs) {
@@ -58,8 +59,8 @@ std::vector<at::Tensor> forward_tensors(Module& module, const std::vector<at::Te
   }
 }
 
-// Only a forward() with arbitrary arguments, such as torch::nn::Sequential's, accepts this type. That
-// forward() compiles with a vector even if the first layer does not take one.
+// A forward() accepts this type only if it takes arguments of any type, as that of torch::nn::Sequential
+// does. Such a forward() also compiles with a vector, even if the first layer does not take a vector.
 struct Anything {};
 template <class Module>
 constexpr bool takes_vector() {
