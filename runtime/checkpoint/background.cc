@@ -11,8 +11,9 @@ namespace muster {
 
 namespace {
 
-// With these values, a thread that competes with a normal one gets a tenth of that one's processor time. Its
-// reads and writes come last in the disk's queue.
+// A thread with these values has low priority. If it competes with a normal thread, it gets a tenth of the
+// processor time that the normal thread gets. Its reads and writes wait in the disk's queue until all others
+// are done.
 constexpr int kNiceness = 10;
 constexpr int kLeastOfBestEffort = 2 << 13 | 7;  // IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7)
 constexpr int kThisThread = 1;                   // IOPRIO_WHO_PROCESS; id 0 means the calling thread

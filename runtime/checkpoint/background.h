@@ -1,7 +1,7 @@
-// Runs tasks on a few threads, in the order in which they were submitted. Used to write checkpoints.
+// Runs tasks on a few threads, in the order in which they were submitted. It is used to write checkpoints.
 //
-// The first task starts the threads. The destructor waits until all tasks are done. With `yielding`, the
-// threads have low priority for the processor and the disk. Safe to use from any thread.
+// The threads start with the first task. The destructor waits until all tasks are done. If `yielding` is
+// true, the threads have low priority for the processor and for the disk. Any thread can use a Background.
 #pragma once
 
 #include <condition_variable>
@@ -15,15 +15,16 @@
 
 namespace muster {
 
-// Invariants: the mutex guards `tasks_` and `threads_`. A thread ends only when it was told to stop and no
-// task is left, so every future that submit() has returned becomes ready.
+// Invariants: the mutex guards `tasks_` and `threads_`. A thread ends only if it was told to stop and all
+// tasks are done. So every future that submit() has returned becomes ready.
 class Background {
  public:
   Background(std::string name, int thread_count, bool yielding)
       : name_(std::move(name)), thread_count_(thread_count), yielding_(yielding) {}
   ~Background();
 
-  // Throws std::system_error if no thread can be started. The future rethrows the task's exception.
+  // Throws std::system_error if no thread can be started. If the task throws an exception, the future throws
+  // the same one.
   std::future<void> submit(std::function<void()> task);
 
  private:

@@ -36,8 +36,9 @@ Seconds age_of(const CheckpointDirectory& directory, Attempt attempt) {
   return std::max(Seconds(std::filesystem::file_time_type::clock::now() - begun), Seconds(0));
 }
 
-// Begins an attempt. A restarted job takes the directory over from its previous attempt. Any other start
-// prints a warning if this rank cannot find out whether the directory's previous owner still runs.
+// Begins an attempt in the directory. If the launcher has restarted the job, the new attempt takes the
+// directory over from the job's previous attempt. In any other case, this rank checks whether the directory's
+// previous owner still runs. If it cannot find that out, it prints a warning.
 Expected<AttemptRecord> begin_attempt(const Job& job, const CheckpointDirectory& directory) {
   const auto last = directory.newest();
   const bool goes_on = job.restart_count() > 0 && last && last->job == job.job_id();
@@ -50,7 +51,7 @@ Expected<AttemptRecord> begin_attempt(const Job& job, const CheckpointDirectory&
 
 Expected<AttemptRecord> begin_or_join_attempt(const Job& job, const CheckpointDirectory& directory,
                                               const std::vector<AttemptRecord>& attempts) {
-  // Uses the attempt that the launcher began in this directory, if there is one.
+  // The launcher may have begun an attempt in this directory. If so, this rank uses that attempt.
   if (!job.checkpoint_dir().empty() && same_directory(job.checkpoint_dir(), directory.path())) {
     for (const AttemptRecord& record : attempts)
       if (record.attempt == Attempt(job.attempt())) return record;
@@ -73,7 +74,8 @@ Expected<Found> begin(const Job& job, const CheckpointDirectory& directory) {
   return result;
 }
 
-// Returns what is wrong; empty if this rank sees the attempt's file as rank 0 does.
+// Checks that this rank and rank 0 see the same directory. Returns "" if this rank sees the file of the
+// attempt as rank 0 does. Otherwise returns a text that says what is wrong.
 std::string check_same(const CheckpointDirectory& directory, Attempt attempt, const std::string& record) {
   if (Status usable = directory.check_writable(); !usable) return usable.error().message();
   const auto seen = directory.attempts();
@@ -98,8 +100,8 @@ Beginning begin_together(const Job& job, const CheckpointDirectory& directory, M
     auto found = without_throwing([&] { return begin(job, directory); });
     if (!found) {
       say({{"cannot", found.error().message()}});
-      // A restart would not help: a running owner would still have the directory (kFenced), or the files
-      // would still have a newer format (kInvalidArgument).
+      // In these two cases, a restart would not help: the directory would still belong to a running job
+      // (kFenced), or the files would still have a format that is too new (kInvalidArgument).
       const ErrorCode code = found.error().code();
       throw CheckpointError(found.error().message(),
                             {.final = code == ErrorCode::kFenced || code == ErrorCode::kInvalidArgument});

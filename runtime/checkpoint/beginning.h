@@ -1,7 +1,7 @@
-// How a job starts to write into a checkpoint directory: rank 0 finds out which attempt this is and tells the
-// others, and all ranks check that they see the same directory.
+// Begins to use a checkpoint directory for a job. Rank 0 finds out which attempt this is, and tells it to the
+// other ranks. All ranks check that they see the same directory.
 //
-// The constructor of a Checkpointer uses these functions, on the training thread.
+// The constructor of a Checkpointer calls these functions on the training thread.
 #pragma once
 
 #include <muster/comm/job.h>
@@ -17,7 +17,7 @@
 
 namespace muster {
 
-// Thrown on all ranks for the same failure. Only one rank prints it.
+// If one rank throws this error, all ranks throw it for the same failure. Only one of them prints it.
 struct CheckpointError : std::runtime_error, OnAllRanks {
   CheckpointError(const std::string& text, OnAllRanks nature) : runtime_error(text), OnAllRanks(nature) {}
 };
@@ -29,13 +29,13 @@ struct Beginning {
   Seconds job_age{};                       // since the first of these attempts began; only on rank 0
 };
 
-// All ranks call it together. Throws CheckpointError if the directory cannot be used, or if a rank sees
-// another directory under this path. Throws std::runtime_error if rank 0 does not answer.
+// All ranks call this function together. It throws CheckpointError if the directory cannot be used, or if a
+// rank sees another directory under the same path. It throws std::runtime_error if rank 0 does not answer.
 Beginning begin_together(const Job& job, const CheckpointDirectory& directory, Meeting& meeting);
 
-// Marks a directory as used by a Checkpointer, which holds this object while it writes there. The constructor
-// throws std::invalid_argument if another Checkpointer of this job uses the directory: each would take the
-// other's checkpoints for its own.
+// While a Checkpointer writes to a directory, it has an object of this class, which marks the directory as
+// used. If another Checkpointer of this job uses the directory, the constructor throws std::invalid_argument.
+// Otherwise, each of the two would think that the other's checkpoints were its own.
 class DirectoryUse {
  public:
   DirectoryUse(const Job& job, const std::string& directory);

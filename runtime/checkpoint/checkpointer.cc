@@ -24,12 +24,13 @@ namespace muster {
 
 namespace {
 
-// All ranks throw it. It is final, because every later attempt would throw it, too.
+// If one rank throws this error, all ranks throw it. The error is final: the job must not be restarted,
+// because every later attempt would throw it, too.
 struct ForgottenRestore : std::logic_error, OnAllRanks {
   explicit ForgottenRestore(const std::string& text) : logic_error(text), OnAllRanks{.final = true} {}
 };
 
-// The ranks get at least this time to arrive at a save, even if .commit_timeout is shorter.
+// At a save, the ranks wait for each other at least this long, even if .commit_timeout is shorter.
 constexpr auto kLeastPatience = std::chrono::seconds(1);
 constexpr auto kToldWait = std::chrono::seconds(1);  // rank 0 warns if training waits this long for the disk
 
@@ -42,7 +43,7 @@ void warn_of_partial(const Restored& restored) {
   warn("has these names, which the program does not ask for", restored.left_over);
 }
 
-// Returns the places in the group of those members that run on this node.
+// Some members of the group run on this node. Returns their places in the group.
 std::vector<int> ranks_of_this_node(const Group& group) {
   const Job job = group.job();
   const int first = state_of(job).world.first_rank_on_node();
@@ -56,18 +57,21 @@ std::vector<int> ranks_of_this_node(const Group& group) {
 
 }  // namespace
 
-// Only the training thread uses a State. A background thread uses only the DiskSave that it was given.
+// Only the training thread uses a State. A background thread gets a DiskSave from it, and uses only this.
 //
 // Invariants:
-// - `policy` decides when to save; the functions here do what it says, and tell it what has happened.
-// - `meeting` is null exactly while a save has it, which is from begin_save() to take_in().
-// - `writing` is null if there is no directory, or if the Checkpointer is read_only. Then step() only counts.
+// - `policy` decides when to save. The functions of State do what it says, and tell it what has happened.
+// - A save takes the meeting in begin_save() and gives it back in take_in(). Between these two, `meeting` is
+//   null.
+// - If there is no directory, or if the Checkpointer is read_only, `writing` is null. Then step() only counts
+//   the steps.
 struct Checkpointer::State {
-  // The members that a Checkpointer has only if it writes. Only the training thread uses them, except for
-  // `failed` and the inside of `writer`.
+  // Has the members of a Checkpointer that are only needed to write checkpoints. Only the training thread
+  // uses them. There are two exceptions: `failed`, and the members of `writer`.
   //
-  // Invariants: every save is made with `plan`; its metrics are those that were reported last. All ranks
-  // construct the members in this order, because ranks match their Meetings by the order of construction.
+  // Invariants: `plan` is the same for all saves, except for its metrics. These are the metrics that were
+  // reported last. All ranks construct these members in this order. The order matters, because the first
+  // Meeting of a rank meets the first Meeting of every other rank, and so on.
   struct Writing {
     Writing(const Group& group, const CheckpointerOptions& options, const Beginning& begun,
             std::unique_ptr<DirectoryUse> the_use)
@@ -104,7 +108,8 @@ struct Checkpointer::State {
         meeting(std::make_unique<Meeting>(a_group.store(), a_group.rank(), a_group.size())) {}
 
   bool enabled() const { return !options.directory.empty(); }
-  // A Checkpointer that only reads, as in an evaluation, must not report its steps as this job's progress.
+  // Whether this rank reports its steps to the agent as progress of the job. A program that only reads the
+  // checkpoints, for example to evaluate a model, must not do so.
   bool tells_agent() const { return !options.read_only; }
   bool leads() const { return group.rank() == 0; }               // this rank reports for the group
   bool leads_job() const { return leads() && is_world(group); }  // this rank reports for the job
@@ -203,8 +208,8 @@ void Checkpointer::State::use_memory(bool saves, TrainState& state) {
     writing->memory->prepare(gather(state), name, step);
 }
 
-// Agrees with all ranks who writes what, and returns the file that this rank writes. If gather() fails on
-// this rank, the agreement fails on all ranks with that reason.
+// All ranks agree which rank writes which part of the state. Returns the file that this rank writes. If
+// gather() fails on this rank, the agreement fails on all ranks, with the error of gather().
 Expected<RankFile> Checkpointer::State::agree(TrainState& state) {
   const auto waiting = section("checkpoint commit");
   const auto saved = gather(state);
@@ -214,7 +219,8 @@ Expected<RankFile> Checkpointer::State::agree(TrainState& state) {
   return without_throwing([&] { return lay_out_rank_file(*saved, *share, group.rank()); });
 }
 
-// Saves all parts even if one fails, because parts can use collectives: the other ranks would wait in them.
+// Collects the state of all parts. It saves all parts, even if one of them fails. The reason is that a part
+// can use collectives: if this rank left them out, the other ranks would wait in them.
 Expected<SavedState> Checkpointer::State::gather(TrainState& state) const {
   SavedState saved;
   Status gathered;
@@ -231,15 +237,17 @@ Expected<SavedState> Checkpointer::State::gather(TrainState& state) const {
   return saved;
 }
 
-// Does the slow parts of the first save ahead of it: agrees who writes what, and gets the memory for the
-// copy. Reports no failure, because the first save fails in the same way and reports it.
+// Does the slow parts of the first save before training begins: the ranks agree which rank writes what, and
+// each rank gets the memory for its copy. prepare() does not report a failure, because the first save then
+// fails in the same way and reports it.
 void Checkpointer::State::prepare(TrainState& state) {
   settle();
   meeting->open(policy.name_of_step("prepare"));
   if (const auto file = agree(state)) writing->writer.reserve(file->layout.size_bytes);
 }
 
-// Waits until the save under way has ended, takes the meeting back from it, and tells the policy its outcome.
+// Waits until the current save has ended. Then takes the meeting back from it, and tells the policy the
+// outcome of the save.
 void Checkpointer::State::take_in() {
   const auto save = writing ? writing->writer.take() : nullptr;
   if (save == nullptr) return;
@@ -247,8 +255,8 @@ void Checkpointer::State::take_in() {
   policy.on(SaveEnded{.outcome = save->outcome, .when = save->ended_at});
 }
 
-// Waits for the save under way. Returns whether the last save succeeded. If a newer attempt has begun, all
-// ranks throw FencedError here at the same step.
+// Waits until the current save has ended. Returns true if the last save succeeded. If a newer attempt has
+// begun, this function throws FencedError on all ranks, at the same step.
 bool Checkpointer::State::settle() {
   take_in();
   const Status& outcome = policy.outcome();
@@ -265,13 +273,15 @@ void Checkpointer::State::hear_stop() {
                  job.rank(), *last, policy.steps());
 }
 
-// All ranks call it at the same steps, because rank 0 has announced the step of its next look at the clock.
+// Tells all ranks what rank 0 has seen on its clock. Rank 0 has announced the step after which it looks at
+// its clock. So all ranks call this function after the same step.
 void Checkpointer::State::hear_clock() {
   writing->clock->open(policy.name_of_step("due"));
   SaveInterval::Look look;
   if (leads()) {
-    // Takes in the last save if it has ended, because the interval depends on its cost. Does not throw if a
-    // newer attempt has begun, because the other ranks wait for an answer. The next save throws on all ranks.
+    // If the last save has ended, this code takes in its outcome, because the time between two saves depends
+    // on how long a save takes. It does not throw if a newer attempt has begun, because the other ranks wait
+    // for an answer. The next save then throws on all ranks.
     if (writing->writer.has_ended()) take_in();
     look = policy.look(Clock::now());
     if (look.saves) {
@@ -369,7 +379,7 @@ std::int64_t Checkpointer::restore(TrainState& state, const RestoreOptions& opti
   Reports& reports = reports_of(my.job);
   if (found && my.leads_job()) reports.send("resumed", my.policy.steps(), from_memory ? "memory" : "");
   step_time().meets(state_of(my.group).key);
-  // This report tells the agent that steps follow.
+  // The agent learns from this report that steps of training will follow.
   reports.step(my.policy.steps());
   return my.policy.steps();
 }

@@ -1,6 +1,6 @@
 // Checks the options of a Checkpointer, and translates them for its parts.
 //
-// Plain functions, which the constructor of Checkpointer calls.
+// The constructor of Checkpointer calls these functions.
 #pragma once
 
 #include <muster/checkpoint/checkpointer.h>
@@ -14,7 +14,7 @@ namespace muster {
 bool is_world(const Group& group);
 bool saves_by_time(const CheckpointerOptions& options);
 
-// Throws std::invalid_argument with the option's name if an option is not valid.
+// If an option is not valid, throws std::invalid_argument, which names the option.
 void check_options(const Group& group, const CheckpointerOptions& options);
 
 CommitPlan plan_of(const CheckpointerOptions& options, const Job& job, Attempt attempt);

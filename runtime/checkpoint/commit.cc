@@ -19,7 +19,7 @@ void warn_unless(std::string_view what, const Status& done) {
   if (!done) log::warning("{}: {}", what, done.error().message());
 }
 
-// The texts of word_of() begin with one of these.
+// Each text that word_of() returns begins with one of these words.
 constexpr std::string_view kCommitted = "committed";
 constexpr std::string_view kFencedWord = "fenced ";
 constexpr std::string_view kRefusedWord = "refused ";
@@ -71,7 +71,7 @@ Expected<CheckpointManifest> manifest_of(const CommitPlan& plan, CheckpointId id
 Status check_visible(const CommitPlan& plan, CheckpointId id, const std::vector<ManifestFile>& files) {
   for (std::size_t rank = 0; rank < files.size(); ++rank) {
     const std::string path = plan.directory.path_of(id) + "/" + files[rank].name;
-    // Opens the file, because NFS can answer a mere stat() from its cache.
+    // Opens the file, because NFS could answer a call of stat() from its cache.
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd && errno != ENOENT) return system_failure("cannot open " + path, errno);
     struct stat status{};
@@ -86,7 +86,7 @@ Status check_visible(const CommitPlan& plan, CheckpointId id, const std::vector<
   return {};
 }
 
-// Rank 0 calls it to wait for the files of all ranks, and to write the manifest.
+// Rank 0 calls it. It waits until all ranks have written their files, and then writes the manifest.
 Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id) {
   auto words = meeting.collect(plan.timeout);
   if (!words) return std::unexpected(words.error());
@@ -98,20 +98,21 @@ Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id
       !written)
     return written;
   if (Status synced = sync_directory(plan.directory.path()); !synced) return synced;
-  // Checks again that no newer attempt has begun. If one has, it may not have seen this commit, so no rank is
-  // allowed to report the commit.
+  // Checks once more that no newer attempt has begun. If one has, it may not have seen this commit. Then no
+  // rank is allowed to report the commit.
   return check_fence(plan);
 }
 
-// The other ranks call it to hear rank 0's decision. If rank 0 has exited and its store is gone, finds out
-// from the manifest whether rank 0 committed.
+// All ranks except rank 0 call it to get rank 0's decision. If rank 0 has exited and its store no longer
+// exists, this function looks for the manifest. The manifest shows whether rank 0 has committed the
+// checkpoint.
 Status hear_decision(const CommitPlan& plan, Meeting& meeting, CheckpointId id) {
   const auto word = meeting.listen(plan.patience + plan.timeout);
   if (word) return status_of(*word);
   const Status unheard = failure(ErrorCode::kTimedOut, "rank 0 did not answer: {}", word.error().message());
   if (word.error().code() != ErrorCode::kUnavailable) return unheard;
-  // Syncs both directories, because rank 0 may have exited before it did so. Opening a directory also makes
-  // NFS ask its server instead of its cache.
+  // Rank 0 may have exited before it synced the directories. So this rank syncs both. This has a second
+  // effect: when a directory is opened, NFS asks the server and does not answer from its cache.
   if (!sync_directory(plan.directory.path_of(id))) return unheard;
   const auto committed = is_committed(plan, id);
   if (!committed || !*committed) return unheard;
@@ -119,12 +120,12 @@ Status hear_decision(const CommitPlan& plan, Meeting& meeting, CheckpointId id) 
   return check_fence(plan);
 }
 
-// Removes the files of a failed save, before any rank can try again. Keeps a checkpoint that has a manifest,
-// even if something failed later: a newer attempt may have resumed from it.
+// Removes the files of a failed save, before any rank can try again. If the checkpoint has a manifest, it is
+// kept, even if something failed later. A newer attempt may already have resumed from it.
 Status remove_failed(const CommitPlan& plan, CheckpointId id) {
   std::error_code error;
-  // A directory that cannot be examined cannot be removed either. Returns no error, because the save has
-  // already failed for this reason.
+  // If a directory cannot be examined, it cannot be removed either. This is not returned as an error, because
+  // the save has already failed for the same reason.
   if (!std::filesystem::exists(plan.directory.path_of(id), error) || error) return {};
   const auto committed = is_committed(plan, id);
   return !committed || *committed ? Status() : plan.directory.remove(id);
@@ -152,8 +153,8 @@ std::string word_of(const Status& status) {
 
 Status check_fence(const CommitPlan& plan) {
   Status clear = plan.directory.check_newest(plan.attempt);
-  // To the callers, kCorrupt means that the state must not be committed. Here it means a damaged file in the
-  // directory, so a later save can succeed.
+  // For the callers, kCorrupt means that the state must not be committed. But here it means that a file in
+  // the directory is damaged. A later save can still succeed, so this function returns kUnavailable.
   if (!clear && clear.error().code() == ErrorCode::kCorrupt)
     return failure(ErrorCode::kUnavailable, "{}", clear.error().message());
   return clear;
@@ -162,8 +163,8 @@ Status check_fence(const CommitPlan& plan) {
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
                          const WriteRankFile& write) {
   const CheckpointId id{.step = step, .attempt = plan.attempt};
-  // Catches all exceptions from here on, because each rank must report its result and rank 0 its decision. A
-  // rank that threw would keep the others waiting.
+  // From here on, this function catches all exceptions. If a rank threw one, the other ranks would wait,
+  // because each rank must report its result to rank 0, and rank 0 must announce its decision.
   const auto mine = without_throwing([&]() -> Expected<std::string> {
     const auto written = write_my_file(plan, id, write);
     if (!written) return std::unexpected(written.error());

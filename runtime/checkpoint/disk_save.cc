@@ -32,7 +32,8 @@ void DiskSave::end(Status an_outcome, TimePoint now) {
   }
 }
 
-// Returns the error message without this checkpoint's name, so that failures with one cause have equal texts.
+// Returns the message of the error, but without the name of this checkpoint. So if two saves fail for the
+// same cause, their texts are equal.
 std::string DiskSave::cause() const {
   std::string text = outcome.error().message();
   const std::string own = directory_name({.step = static_cast<std::uint64_t>(step), .attempt = plan.attempt});
@@ -61,7 +62,8 @@ DiskWriter::DiskWriter(const Job& job, std::uint64_t staging_bytes)
     : job_(job), staging_(staging_bytes, [device = job.device()](std::uint64_t size_bytes) {
         auto memory = allocate_staging(size_bytes);
         if (memory && device.is_cuda()) {
-          // Selects the GPU: this can run on the writing thread, where CUDA would use the first GPU.
+          // Makes this rank's GPU the current device. The writing thread can run this code, and on that
+          // thread the current device would otherwise be the first GPU.
           const c10::DeviceGuard guard(device);
           lock_pages(*memory);
         }
@@ -97,7 +99,8 @@ void DiskWriter::begin(std::unique_ptr<DiskSave> save, RankFile file) {
   if (reserved) copy(file.source, step, file_bytes);
 }
 
-// Runs at the same time as write(). If the copy fails, training goes on; write() ends the save.
+// Copies the state while write() writes the file. If the copy fails, write() ends the save, and training goes
+// on.
 void DiskWriter::copy(RankFileSource& source, std::int64_t step, std::uint64_t file_bytes) {
   const Status copied = without_throwing([&]() -> Status {
     stage_rank_file(source, staging_);
@@ -130,7 +133,7 @@ std::unique_ptr<DiskSave> DiskWriter::take() {
 
 void DiskWriter::write(DiskSave& save) {
   const Traced committing(TraceTrack::kWriting, "commit", "step", save.step);
-  // commit_checkpoint() throws if the store is gone.
+  // If the store no longer exists, commit_checkpoint() throws. So exceptions are caught here.
   Status done = without_throwing([&] {
     return commit_checkpoint(save.plan, *save.meeting, static_cast<std::uint64_t>(save.step),
                              [&](const std::string& directory) { return write_file(save, directory); });

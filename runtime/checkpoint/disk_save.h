@@ -1,8 +1,8 @@
-// One save on its way to the disk, and the threads that write it.
+// Describes one save to the disk, and has the threads that write it.
 //
-// The training thread makes a DiskSave and hands it to DiskWriter::begin(), which copies the state into the
-// staging memory. Only the writing thread uses the save from then on. When the save has ended, take() gives
-// it back.
+// The training thread makes a DiskSave and passes it to DiskWriter::begin(), which copies the state into the
+// staging memory. After that, only the writing thread uses the save. When the save has ended, take() returns
+// it to the training thread.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,13 @@ namespace muster {
 // Describes one save: its step, where it is written, and its outcome.
 //
 // Invariants:
-// - One thread at a time owns a DiskSave: the training thread before begin(), the writing thread until the
-//   save has ended, and the training thread again after take().
-// - The fields above `meeting` are set before the writing thread gets the save.
-// - A rank that cannot write still takes part in the meeting to its end, because the other ranks wait for it.
-//   Its `file` says why it cannot write.
-// - The thread that owns the save calls end() once. Before that, `outcome` is an error.
+// - One thread at a time owns a DiskSave. Before begin(), it is the training thread. From then until the save
+//   has ended, it is the writing thread. After take(), it is the training thread again.
+// - The members above `meeting` are set before the writing thread gets the save.
+// - If a rank cannot write, it still takes part in the meeting until the end, because the other ranks wait
+//   for it. Its `file` says why it cannot write.
+// - The thread that owns the save calls end() once. Before that call, `outcome` says that the save has not
+//   ended.
 struct DiskSave {
   Job job;
   std::int64_t step = 0;
@@ -47,8 +48,8 @@ struct DiskSave {
   Status outcome = failure(ErrorCode::kInternal, "the save has not ended");
   TimePoint ended_at = {};
 
-  // Sets the outcome. Tells the agent of a commit, or that a newer attempt has taken over. Warns the user of
-  // any other failure.
+  // Sets the outcome. If the save is committed, or if a newer attempt has taken over, this function tells the
+  // agent. If the save failed for any other reason, it warns the user.
   void end(Status an_outcome, TimePoint now);
 
  private:
@@ -61,25 +62,26 @@ void tell_failed_saves(FailedSaves& failed);
 
 // Writes one save at a time. Call all public functions on the training thread.
 //
-// Invariants: while `done_` is not ready, `save_` belongs to the writing thread, and otherwise to the
-// training thread. Both threads use `staging_` and `thread_`, which have locks of their own. The threads
-// share no other data that changes.
+// Invariants: `done_` says whether the writing thread has ended its work. Until then, `save_` belongs to the
+// writing thread. At all other times, `save_` belongs to the training thread. Both threads use `staging_` and
+// `thread_`, which have their own locks. The threads share no other data that changes.
 class DiskWriter {
  public:
   // If the job runs on a GPU, the pages of the staging memory are locked for copies from that GPU.
   DiskWriter(const Job& job, std::uint64_t staging_bytes);
 
-  // Allocates the memory for a file of this size in the background, so that the first save does not wait for
-  // it. If that fails, begin() tries again.
+  // Allocates the memory for a file of this size, on a background thread, so that the first save does not
+  // wait for it. If this fails, begin() tries again.
   void reserve(std::uint64_t file_bytes);
 
-  // Begins to write this rank's file of the save. Returns when the state has been copied, so that the program
-  // can change it. Call take() first. If this rank fails, the other ranks hear of it in the meeting.
+  // Begins to write this rank's file of the save. Call take() before it. begin() returns when it has copied
+  // the state, so that the program can change the state. If this rank fails, the other ranks learn of it in
+  // the meeting.
   void begin(std::unique_ptr<DiskSave> save, RankFile file);
 
   bool is_writing() const { return save_ != nullptr && done_.valid(); }  // take() may wait for a disk
   bool has_ended() const;  // true: take() returns a save without waiting
-  // Waits for the work under way. Returns the save that has ended, or null if there is none.
+  // Waits until the current save has ended, and returns it. Returns null if there is none.
   std::unique_ptr<DiskSave> take();
 
  private:

@@ -1,6 +1,6 @@
-// Converts between torch's element types and those of safetensors.
+// Converts types of elements: from torch's to those of safetensors, and back.
 //
-// Plain functions.
+// The functions have no state.
 #pragma once
 
 #include <c10/core/ScalarType.h>

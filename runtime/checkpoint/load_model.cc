@@ -67,7 +67,7 @@ std::string list(std::string_view what, const std::vector<std::string>& names) {
   return names.empty() ? "" : fmt::format("; {}: {}", what, fmt::join(names, ", "));
 }
 
-// The tensors that can be loaded, by their names in a module.
+// The tensors that a file or a checkpoint offers for loading. Their names are those in a module.
 struct Offered {
   std::string where;
   struct Kind {
@@ -77,7 +77,7 @@ struct Offered {
   std::map<std::string, Kind> tensors;
 };
 
-// Throws std::invalid_argument if the offered tensors do not fit the module.
+// Compares the offered tensors with the module. Throws std::invalid_argument if they do not fit.
 LoadedModel compare(const Offered& offered, const torch::nn::Module& module,
                     const LoadModelOptions& options) {
   LoadedModel result;
@@ -116,8 +116,8 @@ class ModelLoading {
         options_(options),
         prefix_(options.name.empty() ? "model." : fmt::format("module.{}.", options.name)) {}
 
-  // Returns an error if this checkpoint cannot be used; another one may be usable. Throws
-  // std::invalid_argument if the checkpoint can be read but does not fit the module.
+  // Loads a checkpoint. If it cannot be used, returns an error; then another checkpoint may be usable. If it
+  // can be read but does not fit the module, throws std::invalid_argument.
   Expected<LoadedModel> load(CheckpointId id) {
     auto manifest = read_contents(directory_, id);
     if (!manifest) return std::unexpected(manifest.error());
@@ -146,8 +146,8 @@ class ModelLoading {
         why = loaded.error().message();
         log::warning("load_model: cannot use the checkpoint of step {}: {}", entry.id.step, why);
       }
-      // Tries again if there is a newer checkpoint by now. A training that still runs may have written it,
-      // and removed those that were tried here.
+      // If there is now a newer checkpoint, tries again. A training that still runs may have written it, and
+      // may have removed those that were tried here.
       if (candidates(directory_).front().id == entries.front().id)
         throw std::runtime_error(
             fmt::format("load_model: no checkpoint in {} can be used; the last: {}", directory_.path(), why));

@@ -34,8 +34,8 @@ bool is_read_directly(const Request& request) {
          target.scalar_type() == scalar_type_of(request.tensor->dtype);
 }
 
-// Returns a SharedReading that all readers of this node have joined. If that fails, all readers get an error,
-// and each reads for itself.
+// All readers of this node join one SharedReading, which this function returns. If that fails, all readers
+// get an error. Then each of them reads the files by itself.
 Expected<std::unique_ptr<SharedReading>> join_readers(Meeting& meeting, const std::vector<int>& readers,
                                                       std::span<const ManifestFile> files,
                                                       std::span<const PartRequest> requests) {
@@ -140,7 +140,8 @@ Status LoadedState::Source::fill(Meeting* meeting) const {
   return {};
 }
 
-// Reads blocks of rows in the saved type on the CPU, and copies each block into the tensor.
+// Fills the target block by block. It reads a block of rows on the CPU, in the type that was saved, and
+// copies the block into the target.
 Status LoadedState::Source::fill_in_blocks(const Request& request) const {
   const at::Tensor& target = request.target;
   if (target.numel() == 0) return {};

@@ -1,8 +1,8 @@
-// Reads the byte ranges that a rank needs from the files of a checkpoint into tensors. Each chunk is verified
-// before any byte of it is used. The memory needed does not grow with the checkpoint.
+// Reads from a checkpoint's files those ranges of bytes that a rank needs, and puts them into tensors. Each
+// chunk is verified before any of its bytes are used. A larger checkpoint does not need more memory.
 //
-// A LoadedState::Source collects the requests of all parts of a state. Its fill() then reads them. Use these
-// functions on the training thread.
+// The parts of a state request what they need, and a LoadedState::Source collects these requests. Then its
+// fill() reads everything. Use these functions on the training thread.
 #pragma once
 
 #include <map>
@@ -18,22 +18,26 @@
 
 namespace muster {
 
-// Returns the manifest of a checkpoint. If the manifest has format 1, which does not list the tensors, reads
-// them from the headers of the files, and verifies all bytes of the files.
+// Returns the manifest of a checkpoint. A manifest of format 1 does not list the tensors. For such a
+// manifest, read_contents() reads the list from the headers of the files, and it verifies all bytes of the
+// files.
 Expected<CheckpointManifest> read_contents(const CheckpointDirectory& directory, CheckpointId id);
 
 struct LoadRules {
   int rank = 0;
-  // The ranks of this node that read the checkpoint, including this rank, in ascending order; empty: unknown.
+  // The ranks of this node that read the checkpoint, in ascending order. This rank is one of them. Empty if
+  // they are not known.
   std::vector<int> readers = {};
   bool in_memory = false;  // the files are in memory, and no process shortens them
   bool strict = true;      // a name that the checkpoint does not have is an error
   bool convert = false;    // elements of another type are converted
-  // Maps a prefix of names in the program to the prefix in the checkpoint.
+  // Says how names differ. The keys are prefixes of names in the program. The values are the prefixes that
+  // the same names have in the checkpoint.
   std::map<std::string, std::string> rename = {};
 };
 
-// Translates a name in the program to the name in the checkpoint. The longest prefix that matches decides.
+// Returns the name in the checkpoint for a name in the program. If several prefixes in `rename` match, the
+// longest one is used.
 std::string renamed(const std::string& name, const std::map<std::string, std::string>& rename);
 
 // Invariants:
@@ -45,13 +49,14 @@ struct LoadedState::Source {
   Source(std::string a_directory, CheckpointManifest a_manifest, LoadRules the_rules);
 
   std::string name_in_checkpoint(const std::string& name) const { return renamed(name, rules.rename); }
-  // Finds a tensor by its name in the checkpoint; null if the checkpoint does not have that name.
+  // Returns the tensor that has this name in the checkpoint. Returns null if there is none.
   const SavedTensor* find(const std::string& name) const;
   const SavedTensor* find_own(const std::string& name) const;  // finds a tensor that is this rank's own
   // Returns kNotFound if a needed file is missing, and kCorrupt if a needed file has another size.
   Status check_files() const;
-  // Reads everything that was requested. If `meeting` is given, the ranks in `rules.readers` read together.
-  // kCorrupt names the file, the bytes and a tensor. After an error, some targets may already be filled.
+  // Reads everything that was requested. If `meeting` is given, the ranks in `rules.readers` read the files
+  // together. If data is damaged, returns kCorrupt. The message names the file, the bytes and a tensor. After
+  // an error, some targets may already be filled.
   Status fill(Meeting* meeting = nullptr) const;
   // Returns the names of the tensors that no part has asked for.
   std::vector<std::string> left_over() const;
@@ -69,7 +74,7 @@ struct LoadedState::Source {
   std::set<std::string> used;
   std::vector<std::string> missing;
 
-  // Reads one tensor now. Throws DamagedCheckpoint if that fails.
+  // Reads one tensor at once. If that fails, throws DamagedCheckpoint.
   at::Tensor read_now(const std::string& name, const SavedTensor& saved) const;
 
  private:
@@ -77,12 +82,13 @@ struct LoadedState::Source {
   Status fill_in_blocks(const Request& request) const;
 };
 
-// Thrown for a tensor or value that the checkpoint does not have.
+// Thrown if the checkpoint does not have a tensor or a value.
 struct NotInCheckpoint : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-// Thrown if a tensor that a part needs at once cannot be read.
+// A part of the state may need a tensor at once, while it checks the checkpoint. This is thrown if that
+// tensor cannot be read.
 struct DamagedCheckpoint : std::runtime_error {
   explicit DamagedCheckpoint(const Error& why) : std::runtime_error(why.message()), error(why) {}
   Error error;

@@ -98,8 +98,8 @@ void Meeting::forget_exchanged() {
   for (const std::string& key : std::exchange(exchanged_, {})) store_->deleteKey(key);
 }
 
-// Deletes this rank's own keys, which rank 0 has read, so that rank 0 need not delete those of all ranks. If
-// rank 0 has exited, the store may be gone.
+// Deletes the keys that this rank has written and that rank 0 has read. Each rank deletes its own, so that
+// rank 0 need not delete all of them. If rank 0 has exited, the store may no longer exist.
 void Meeting::forget_answered() {
   try {
     if (has_given_) store_->deleteKey(word_key(rank_));
@@ -111,7 +111,8 @@ void Meeting::forget_answered() {
 
 void Meeting::announce(const std::string& word) {
   store_->set(announcement_key(), word);
-  // If all ranks answered in this round, none of them still waits for an earlier announcement.
+  // All ranks have answered in this round. So none of them still waits for an earlier announcement, and these
+  // announcements can be deleted.
   if (std::exchange(all_answered_, false)) {
     for (const std::string& key : std::exchange(announced_, {})) store_->deleteKey(key);
     store_->deleteKey(word_key(rank_));

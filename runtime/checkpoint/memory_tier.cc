@@ -25,7 +25,8 @@ namespace {
 
 constexpr std::uint64_t kPage = kSlotPage;
 constexpr std::uint64_t kChunk = Staging::kChunkBytes;
-// Spare room in a slot, because the text of RankContents can grow a little from save to save.
+// The text of RankContents can be a little longer at a later save. So a slot has this much additional room
+// for it.
 constexpr std::uint64_t kSpareContents = 64 << 10;
 constexpr std::uint64_t kDigestText = 40;  // bytes of a chunk's digest in the contents
 
@@ -64,15 +65,16 @@ void MemoryTier::settle() {
     next_ = 1 - next_;
 }
 
-// Agrees with all ranks who writes what. Returns the file that this rank writes; none: it no longer saves.
+// All ranks agree which rank writes which part of the state. Returns the file that this rank writes. Returns
+// nothing if this rank no longer saves.
 std::optional<RankFile> MemoryTier::agree(const Expected<SavedState>& state, const std::string& meeting_name,
                                           std::uint64_t step) {
   if (is_off_) return std::nullopt;
   settle();
   if (!has_looked_) usable_ = look();
   found_.clear();
-  // Once all ranks are in this meeting, all of them have completed the previous save. The slot of the save
-  // before the previous one can then be overwritten.
+  // When all ranks are in this meeting, all of them have completed the previous save. So the slot of the save
+  // before that is no longer needed and can be overwritten.
   meeting_.open(meeting_name);
   const Expected<SavedState> mine = usable_ ? state : std::unexpected(usable_.error());
   const auto share = agreement_.agree(meeting_, mine);
@@ -184,8 +186,8 @@ SlotHeader MemoryTier::header_of(std::uint64_t step, std::uint64_t file_bytes,
   return header;
 }
 
-// The manifest describes the slot as a file of whole chunks. The chunks behind the tensors get no digests,
-// because nobody reads them.
+// Writes a rank's file into the slot. In the manifest, the slot is a file that consists of whole chunks. The
+// chunks after the tensors have no digests, because nobody reads them.
 Status MemoryTier::write(RankFileLayout& layout, Staging& staging, Slot& slot, std::uint64_t step) const {
   const auto bytes = slot.memory.bytes;
   const std::uint64_t data = round_up(layout.size_bytes, kChunk);
@@ -214,8 +216,9 @@ Status MemoryTier::write(RankFileLayout& layout, Staging& staging, Slot& slot, s
   return {};
 }
 
-// Asks the agent for the slots of all ranks of this node. Puts this rank's slots into `slots_`, and the
-// complete slots of all these ranks into `found_`.
+// Asks the agent for its memory slots of all ranks of this node. A slot holds one checkpoint of a rank. Puts
+// this rank's slots into `slots_`. Puts all slots with a complete checkpoint of this job's directory into
+// `found_`.
 Status MemoryTier::look() {
   has_looked_ = true;
   found_.clear();

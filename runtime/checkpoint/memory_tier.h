@@ -1,8 +1,8 @@
-// Checkpoints in the memory of this node's agent, which outlives the workers: a rank saves there, and the
-// ranks of the next attempt restore from there.
+// Keeps checkpoints in the memory of this node's agent. The agent still runs when the workers have ended. So
+// a rank can save there, and the ranks of the next attempt can restore from there.
 //
-// Use a MemoryTier on the training thread. A background thread hashes what was copied. The ranks of each node
-// together hold all tensors that they have, even if another node holds the same tensors.
+// Use a MemoryTier on the training thread. A background thread hashes the copied data. The ranks of a node
+// together save all tensors that they have, even if the ranks of another node save the same tensors.
 #pragma once
 
 #include <array>
@@ -26,17 +26,17 @@
 namespace muster {
 
 // Invariants:
-// - Each rank has two slots and writes into the older one. So the other slot is still complete if the rank is
-//   killed meanwhile.
-// - A slot holds the rank's file as it would be on the disk, then what the manifest would say of the file.
-//   The last page is a SlotHeader, which says which attempt and rank wrote the slot. Its `state` is set to
-//   kComplete after everything else has been written.
-// - `next_` is the slot that is written next. It changes only when a save or a restore has completed.
-// - After a save has failed on any rank, the next save sets `is_off_` on all ranks, and no rank saves again
-//   in this attempt.
-// - While `under_way_` is set, the background thread owns that Task, and the memory of the slots that the
-//   Task writes or maps. The training thread only fills this memory through a Staging, which has a lock.
-//   Before anything else, it calls settle().
+// - Each rank has two slots. It always writes into the older one. So if the rank is killed while it writes,
+//   the other slot is still complete.
+// - A slot begins with the rank's file, as it would be on the disk. Then comes what the manifest would say of
+//   this file. The last page of the slot is a SlotHeader, which says which attempt and which rank wrote the
+//   slot. Its `state` is set to kComplete after everything else has been written.
+// - `next_` is the slot that the next save writes. It changes only when a save or a restore has completed.
+// - If a save has failed on any rank, the next save sets `is_off_` on all ranks. Then no rank saves again in
+//   this attempt.
+// - While `under_way_` is set, the background thread owns that Task. It also owns the memory of the slots
+//   that the Task writes or maps. The training thread only fills this memory, through a Staging, which has a
+//   lock. Before it does anything else, it calls settle().
 class MemoryTier {
  public:
   struct Setting {
@@ -45,30 +45,34 @@ class MemoryTier {
     bool check_replicas = true;
     std::chrono::milliseconds timeout{};
   };
-  // All ranks must construct their Meetings and MemoryTiers in the same order: a MemoryTier has a Meeting.
+  // A MemoryTier has a Meeting. So all ranks must construct their Meetings and MemoryTiers in the same order.
   MemoryTier(const Job& job, Setting setting);
   ~MemoryTier();
   MemoryTier(const MemoryTier&) = delete;
   MemoryTier& operator=(const MemoryTier&) = delete;
 
-  // Gets the memory for the first save, so that training does not wait for it later. Every rank calls it, as
-  // it does save().
+  // Every rank calls prepare() before the first save, with the same arguments as save(). It allocates the
+  // memory for the first save, so that training does not wait for that later.
   void prepare(const Expected<SavedState>& state, const std::string& meeting_name, std::uint64_t step);
-  // Every rank calls it with its state. Use each `meeting_name` only once. If a rank fails, all ranks stop
-  // saving in this attempt, and rank 0 prints why. Checkpoints that were complete before stay.
+  // Every rank calls it with its state. Each `meeting_name` can be used only once. If a rank fails, no rank
+  // saves to memory any more in this attempt, and rank 0 prints the reason. Checkpoints that were already
+  // complete are kept.
   void save(const Expected<SavedState>& state, const std::string& meeting_name, std::uint64_t step);
 
-  // Returns a list of this rank's complete checkpoints, for rank 0 to choose from. The list is valid until
-  // the next save.
+  // Returns a list of all complete checkpoints of this rank. Rank 0 needs the lists of all ranks to choose a
+  // checkpoint. The list is valid until the next save.
   std::string tell_held();
-  // Returns the checkpoints that are in all of the ranks' lists: the newest attempt first, and within an
-  // attempt the newest step first.
+  // `told` has the list that tell_held() returned on each rank. Returns the checkpoints that are in all of
+  // these lists. The checkpoints of the newest attempt come first. Within an attempt, the newest step comes
+  // first.
   static std::vector<CheckpointId> held_by_all(const std::vector<std::string>& told);
-  // Returns a directory that has this node's part of the checkpoint, and the manifest of that part.
+  // Finds a checkpoint in this node's memory. Returns a directory that has the files of this node's ranks,
+  // and a manifest of these files.
   Expected<std::pair<std::string, CheckpointManifest>> find(CheckpointId id) const;
   // Call it when the checkpoint has been restored. The next save then overwrites this rank's other slot.
   void keep(CheckpointId id);
-  // Call it when the checkpoint is damaged. Marks this rank's slot, so that no attempt finds it again.
+  // Call it when the checkpoint is damaged. It marks the slot of this rank, so that no attempt finds the
+  // checkpoint again.
   void discard(CheckpointId id);
 
  private:
@@ -78,7 +82,8 @@ class MemoryTier {
     std::uint64_t size_bytes = 0;
     StagingMemory memory;  // mapped by prepare() or the first save
   };
-  // A task for the background thread. Only that thread writes `outcome`. Others read it once `done` is ready.
+  // A task for the background thread. Only this thread writes `outcome`. When `done` is ready, the other
+  // threads can read it.
   struct Task {
     const bool is_save;  // false: the task maps the memory
     Status outcome = {};

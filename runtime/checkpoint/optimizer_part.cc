@@ -16,7 +16,8 @@ namespace {
 using nlohmann::json;
 namespace optim = torch::optim;
 
-// each_option(options, field) calls field(name, value, set) for each option.
+// each_option(options, field) calls field(name, value, set) for each option. `set` is a function that changes
+// the option.
 #define MUSTER_OPTION(NAME) field(#NAME, options.NAME(), [&](auto value) { options.NAME(std::move(value)); })
 
 template <class Field>
@@ -72,8 +73,8 @@ void each_option(optim::LBFGSOptions& options, Field&& field) {
 }
 #undef MUSTER_OPTION
 
-// each_field(state, field) calls field with the name and a reference for each field of a parameter's state:
-// tensors, counts, numbers, and lists of tensors.
+// A parameter's state has fields, such as tensors, counts, numbers, and lists of tensors. each_field(state,
+// field) calls `field` for each of them, with its name and a reference to it.
 template <class Field>
 void each_field(optim::SGDParamState& state, Field&& field) {
   field("momentum_buffer", state.momentum_buffer());
@@ -235,7 +236,7 @@ class OptimizerPart : public AnyOptimizerPart {
     if (group == 0) loaded_options_.clear();
     json saved = json::object();
     if (from.has_value(options_key(group))) saved = json::parse(from.value(options_key(group)));
-    // A checkpoint of format 1 has no other option than the learning rate.
+    // In a checkpoint of format 1, the learning rate is the only option.
     saved["lr"] = from.number<double>(lr_key(group));
     each_option(options(group), [&](const char* name, const auto& now, const auto&) {
       std::decay_t<decltype(now)> value{};
@@ -272,7 +273,7 @@ class OptimizerPart : public AnyOptimizerPart {
     if constexpr (std::is_same_v<State, optim::LBFGSParamState>) {
       return from.read(name).to(parameter.device());  // LBFGS's tensors are for all parameters together
     } else {
-      // Keeps the parameter's strides (preserve_format), as the optimizer itself does.
+      // Gives the new tensor the strides of the parameter, as the optimizer itself does.
       at::Tensor tensor = at::empty_like(parameter, parameter.options().requires_grad(false));
       from.fill(name, tensor);
       return tensor;
@@ -301,7 +302,8 @@ class OptimizerPart : public AnyOptimizerPart {
   std::map<void*, std::unique_ptr<optim::OptimizerParamState>> loaded_states_;  // null: no state
 };
 
-// The part of an optimizer that is derived from SavedOptimizer, and so says itself what its state is.
+// The part of the state that saves an optimizer of a class derived from SavedOptimizer. Such an optimizer
+// itself says what its state is.
 class SavedOptimizerPart : public AnyOptimizerPart {
  public:
   SavedOptimizerPart(SavedOptimizer& saved, std::string key, std::vector<NamedParameter> parameters,
@@ -358,7 +360,7 @@ class SavedOptimizerPart : public AnyOptimizerPart {
   std::vector<std::pair<at::Tensor, SavedOptimizer::State>> loaded_states_;
 };
 
-// The part of a wrapped optimizer, which is saved as if it had no wrapper.
+// The part of the state that saves a wrapped optimizer. The optimizer is saved as if it had no wrapper.
 class WrappedPart : public StatePart {
  public:
   WrappedPart(WrappedOptimizer& optimizer, std::unique_ptr<StatePart> local)

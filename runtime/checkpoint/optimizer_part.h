@@ -1,7 +1,8 @@
-// Saves and loads an optimizer's state by the names of its parameters.
+// Saves and loads the state of an optimizer. In the checkpoint, the state of a parameter has the parameter's
+// name.
 //
-// torch keeps that state by the parameters' addresses, so torch's own files can match the parameters of
-// another process only by their order. Use the parts on the training thread.
+// torch itself uses the address of a parameter in memory in the place of a name. So torch's own files can
+// match the parameters of another process only by their order. Use the parts on the training thread.
 #pragma once
 
 #include <memory>
@@ -14,12 +15,12 @@
 
 namespace muster {
 
-// Modules, each with the prefix of its parameters' names.
+// A list of modules. The names of a module's parameters begin with the module's prefix.
 using NamedModules = std::vector<std::pair<std::string, torch::nn::Module*>>;
 
-// `key` is the prefix of all names in the checkpoint. Throws std::invalid_argument if the optimizer is of an
-// unknown kind, or has a parameter that is not in any of the modules. Modules and optimizer must outlive the
-// part.
+// Returns the part of the state that saves the optimizer. In the checkpoint, all of its names begin with
+// `key`. Throws std::invalid_argument if the optimizer is of an unknown kind, or if one of its parameters is
+// in none of the modules. The modules and the optimizer must live longer than the part.
 std::unique_ptr<StatePart> make_optimizer_part(const std::string& key, const NamedModules& modules,
                                                torch::optim::Optimizer& optimizer);
 

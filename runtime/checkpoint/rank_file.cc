@@ -20,7 +20,8 @@ namespace {
 constexpr std::string_view kOwnPrefix = "rank.";  // before the names of a rank's own tensors
 constexpr std::uint64_t kPieceBytes = 1 << 20;    // the bytes that a thread copies at once
 constexpr std::uint64_t kLargeBytes = 8 << 20;
-// The tensors begin at a page, so that copies past the caches write whole cache lines.
+// The tensors begin at a page boundary of the file. So copies that do not use the caches write whole cache
+// lines.
 constexpr std::uint64_t kHeadAlignment = 4096;
 
 struct Piece {
@@ -29,14 +30,15 @@ struct Piece {
   std::uint64_t size;
 };
 
-// Fills the rooms (free parts) of the staging memory from the source, one after the other.
+// Copies the file from the source into the staging memory. It fills one room, that is, a free part of the
+// memory, after the other.
 //
-// A contiguous tensor on the CPU has the same bytes in memory as in the file, so all of torch's threads copy
-// them. Tensor::copy_() copies any other tensor, because it also makes the tensor contiguous, or brings it
-// from a GPU.
+// If a tensor is on the CPU and contiguous, its bytes in memory are the same as those in the file. So torch's
+// threads copy these bytes. All other tensors are copied by Tensor::copy_(), which also makes them
+// contiguous, or copies them from a GPU.
 //
-// Invariants: all segments before number `next_` are copied. When fill() returns, the room has all of its
-// bytes, including those from a GPU.
+// Invariants: all segments before the segment number `next_` have been copied. When fill() returns, all bytes
+// of the room are there, also those from a GPU.
 class Stager {
  public:
   explicit Stager(const RankFileSource& source) : source_(source) {}
@@ -51,8 +53,9 @@ class Stager {
       ++next_;
       held_.reset();
     }
-    // This thread alone copies a small room. If the program has not used torch's threads yet, a small room is
-    // not worth starting them. The bytes stay in the caches, where the writing thread finds them.
+    // If the room is small, this thread copies all of it, without the help of other threads. It would not be
+    // worth starting torch's threads for it, if the program has not used them yet. And the copied bytes stay
+    // in the caches, where the writing thread finds them.
     const bool is_large = room.bytes.size() >= kLargeBytes;
     const auto copy = [&](std::int64_t begin, std::int64_t past) {
       for (std::int64_t i = begin; i < past; ++i) {
@@ -84,7 +87,8 @@ class Stager {
     }
   }
 
-  // `bytes` belong at `offset` of the file. Adds those that fall into the room to `pieces_`.
+  // `bytes` is data for the file, which begins at `offset` in the file. A part of it belongs into `room`.
+  // add_bytes() adds this part to `pieces_`.
   void add_bytes(const Staging::Room& room, std::uint64_t offset, const std::byte* bytes,
                  std::uint64_t size) {
     std::uint64_t at = std::max(offset, room.offset);
@@ -105,7 +109,8 @@ class Stager {
     std::optional<c10::StreamGuard> guard;
     if (!tensor.is_cpu()) guard.emplace(stream_of(tensor.device()));
     const bool whole = end - begin == segment.size_bytes;
-    // A room never ends within an element, because tensors with larger elements come first in the file.
+    // A room never ends in the middle of an element. The reason is that the tensors with larger elements come
+    // first in the file.
     if (!whole && !held_) held_ = tensor.detach().contiguous().view(-1);
     const auto first = static_cast<std::int64_t>((begin - segment.offset) / element);
     const auto past = static_cast<std::int64_t>((end - segment.offset) / element);
@@ -115,7 +120,8 @@ class Stager {
         .copy_(from, /*non_blocking=*/true);
   }
 
-  // Returns a stream for the copies. It waits for all work that is on the device's current stream now.
+  // Returns the stream on which this object copies. Its copies begin when all work that is now on the
+  // device's current stream has ended.
   c10::Stream stream_of(c10::Device device) {
     if (!stream_ || stream_->device() != device) {
       if (stream_) stream_->synchronize();
@@ -135,7 +141,8 @@ class Stager {
   std::optional<c10::Stream> stream_;
 };
 
-// Returns whether all values are finite: a finite value has a 0 bit in its exponent.
+// Returns whether all values are finite. `exponent` has the bits of a value's exponent. A value is finite if
+// one of these bits is 0.
 template <class Bits>
 bool all_finite(const std::byte* bytes, std::size_t size, Bits exponent) {
   const auto* const values = reinterpret_cast<const Bits*>(bytes);
@@ -144,7 +151,8 @@ bool all_finite(const std::byte* bytes, std::size_t size, Bits exponent) {
   return finite;
 }
 
-// Checks the types that training uses for parameters, and returns true for all others.
+// Returns whether all values are finite. It checks only the types that training uses for parameters. For all
+// other types, it returns true.
 bool is_finite(at::ScalarType type, const std::byte* bytes, std::size_t size) {
   switch (type) {
     case at::kHalf: return all_finite<std::uint16_t>(bytes, size, 0x7C00);

@@ -1,8 +1,10 @@
-// A rank's file of a checkpoint before it is written: its header, and the place of each tensor behind it.
+// Describes a rank's file of a checkpoint before it is written: the header of the file, and the place of each
+// tensor after it.
 //
-// A RankFile has two halves, because two threads use it at the same time. The training thread copies from the
-// RankFileSource into the staging memory. The writing thread writes the file from there, as the
-// RankFileLayout describes it. The two halves share no object. Each function says which thread calls it.
+// A RankFile has two halves, because two threads use it at the same time. The training thread copies tensors
+// from the RankFileSource into the staging memory. The writing thread writes the file from the staging
+// memory, as the RankFileLayout describes it. The two halves share no object. Each function says which thread
+// calls it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,10 +21,10 @@
 
 namespace muster {
 
-// Says where the bytes of the file come from. Only the training thread has this half.
+// Says where the bytes of the file come from. Only the training thread uses this half of a RankFile.
 //
-// Invariants: `head` and the segments, in this order, fill the file without gaps. A segment holds its tensor
-// until stage_rank_file() has copied the file, which is before the next training step.
+// Invariants: `head` and the segments, in this order, are the whole file, without gaps. A segment keeps its
+// tensor until stage_rank_file() has copied the file. This happens before the next training step.
 struct RankFileSource {
   std::string head;  // all bytes before the tensors
   struct Segment {
@@ -33,10 +35,10 @@ struct RankFileSource {
   std::vector<Segment> segments;  // sorted by offset
 };
 
-// A description of the file. It refers to no tensor, so that the writing thread can own it.
+// Describes the file. It refers to no tensor, so the writing thread can own it.
 //
-// Invariants: `finite` has the tensors that must not have a NaN or an infinity, sorted by offset. `contents`
-// is what the manifest will say of the file, but has no digests yet.
+// Invariants: `finite` has the tensors that must not have a NaN or an infinity. They are sorted by their
+// offsets. `contents` is the part of the manifest that describes this file. It does not have the digests yet.
 struct RankFileLayout {
   std::uint64_t size_bytes = 0;  // of the file
   struct Range {
@@ -54,17 +56,20 @@ struct RankFile {
   RankFileLayout layout;
 };
 
-// Lays out the file of rank `rank`, which writes `share` of `state`. Returns kInvalidArgument, with the
-// tensor's name, if safetensors does not have a tensor's type. Call this function on the training thread.
+// Plans the file that rank `rank` writes. The file has the part `share` of `state`. If safetensors does not
+// have the type of a tensor, returns kInvalidArgument with the tensor's name. Call this function on the
+// training thread.
 Expected<RankFile> lay_out_rank_file(const SavedState& state, const SaveAgreement::Share& share, int rank);
 
-// Copies the file into `staging`, in several pieces if the file is larger. Returns when the whole file is
-// copied or the writing thread has given up, and releases the tensors. Copies tensors of a GPU on a separate
-// stream, and waits for that stream. Call this function on the training thread.
+// Copies the file into `staging`. If `staging` is smaller than the file, it copies one part after the other.
+// Returns when it has copied the whole file, or when the writing thread has given up. Then it releases the
+// tensors. It copies the tensors of a GPU on a separate stream, and waits for that stream. Call this function
+// on the training thread.
 void stage_rank_file(RankFileSource& source, Staging& staging);
 
-// Checks `bytes`, which begin at `offset` of the file. Returns kCorrupt, with the tensor's name, if a tensor
-// of `layout.finite` has a NaN or an infinity there. Call this function on the writing thread.
+// Checks a part of the file. `bytes` is this part, and `offset` is where it begins in the file.
+// `layout.finite` has the tensors that must be finite. If one of them has a NaN or an infinity in this part,
+// returns kCorrupt with the name of the tensor. Call this function on the writing thread.
 Status check_all_finite(const RankFileLayout& layout, std::uint64_t offset, std::span<const std::byte> bytes);
 
 }  // namespace muster

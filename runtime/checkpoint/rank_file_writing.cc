@@ -17,11 +17,12 @@ namespace muster {
 
 namespace {
 
-// Writes a file past the page cache. In the cache, the file would take memory from training, and the kernel
-// would later flush it in one burst.
+// Writes a file without the page cache. In the page cache, the file would take memory that training needs,
+// and the kernel would later write all of it at once.
 //
-// Invariants: each write begins at a page, both in memory and in the file. `direct_` is false once the file
-// system has refused one write past the page cache. Several threads can call write() at once.
+// Invariants: each write begins at a page boundary, in memory and in the file. When the file system has
+// refused a write without the page cache, `direct_` becomes false. Several threads can call write() at the
+// same time.
 class DirectFile {
  public:
   static Expected<std::unique_ptr<DirectFile>> create(const std::string& path, std::uint64_t size_bytes) {
@@ -30,14 +31,15 @@ class DirectFile {
     const bool direct = static_cast<bool>(fd);
     if (!fd && errno == EINVAL) fd.reset(open(path.c_str(), flags, 0644));
     if (!fd) return system_failure("cannot create " + path, errno);
-    // fallocate() finds a full disk before anything is written, and keeps the blocks together.
+    // fallocate() fails if the disk is too full, before anything is written. It also keeps the blocks of the
+    // file together.
     if (size_bytes > 0 && fallocate(fd.get(), 0, 0, static_cast<off_t>(size_bytes)) != 0 &&
         errno != EOPNOTSUPP && errno != ENOSYS)
       return system_failure("cannot write " + path, errno);
     return std::unique_ptr<DirectFile>(new DirectFile(path, std::move(fd), size_bytes, direct));
   }
 
-  // Writes whole pages, so the memory behind `bytes` must extend to the end of the last page.
+  // This function writes whole pages. So the memory after `bytes` must extend to the end of the last page.
   Status write(std::uint64_t offset, std::span<const std::byte> bytes) {
     std::size_t size = (bytes.size() + kPageBytes - 1) / kPageBytes * kPageBytes;
     const std::byte* from = bytes.data();
@@ -59,7 +61,7 @@ class DirectFile {
   }
 
   Status finish() {
-    // Cuts the file to its size, because the last page was written whole.
+    // The last page was written as a whole. So the file is now cut to its size.
     if (ftruncate(fd_.get(), static_cast<off_t>(size_bytes_)) != 0)
       return system_failure("cannot write " + path_, errno);
     if (fsync(fd_.get()) != 0) return system_failure("cannot sync " + path_, errno);
@@ -76,9 +78,9 @@ class DirectFile {
   std::atomic<bool> direct_;
 };
 
-// The writes that are under way, the oldest first.
+// The writes that have begun and not yet ended. The oldest is the first.
 //
-// Invariants: at most `depth_` writes are under way. wait() waits for the oldest and releases its staging
+// Invariants: there are at most `depth_` writes. wait() waits for the oldest one and releases its staging
 // memory, so that the training thread can fill it again. The destructor waits for all writes, because the
 // disk threads use this object.
 class Writes {

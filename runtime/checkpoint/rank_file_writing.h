@@ -1,6 +1,6 @@
-// Writes one rank's file of a checkpoint, so that it is whole or absent.
+// Writes one rank's file of a checkpoint. The file is then complete, or it does not exist.
 //
-// Call write_rank_file() on the writing thread; it blocks. Errors name the path.
+// write_rank_file() waits for the disk. Call it on the writing thread. Errors name the path.
 #pragma once
 
 #include <functional>
@@ -13,13 +13,16 @@
 
 namespace muster {
 
-// Checks the bytes of the file, in order, before they are written. If it returns an error, the write fails.
+// A function that checks the bytes of the file before they are written. It is called for all bytes, in their
+// order. If it returns an error, the write fails.
 using Inspect = std::function<Status(std::uint64_t offset, std::span<const std::byte> bytes)>;
 
-// Writes DIRECTORY/NAME chunk by chunk as `staging` fills: writes and syncs a temporary file, renames it, and
-// syncs the directory. The caller's thread hashes while the threads of `disk` write, past the page cache if
-// the file system allows it. If this fails before the rename, removes the temporary file and abandons
-// `staging`. If only the last sync fails, the file stays.
+// Writes the file `name` in `directory`, one chunk after the other, while `staging` is being filled. This
+// function first writes and syncs a temporary file. Then it renames this file, and syncs the directory.
+//
+// The thread of the caller hashes the chunks, and the threads of `disk` write them. If the file system allows
+// it, they write without the page cache. If this function fails before it has renamed the file, it removes
+// the temporary file and abandons `staging`. If only the last sync fails, the file stays.
 Expected<ManifestFile> write_rank_file(const std::string& directory, const std::string& name,
                                        std::uint64_t size_bytes, Staging& staging, Background& disk,
                                        const Inspect& inspect);

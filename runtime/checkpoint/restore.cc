@@ -21,15 +21,16 @@ std::string name_of(CheckpointId id) {
   return fmt::format("step {} of attempt {}", id.step, id.attempt);
 }
 
-// One rank's view of a checkpoint that rank 0 proposes.
+// A checkpoint that rank 0 has proposed, as one rank sees it.
 //
 // Invariants:
-// - find() changes nothing in the state except objects with save() and load().
-// - fill() changes only the tensors that the parts asked for.
+// - find() changes only those objects in the state that have save() and load().
+// - fill() changes only the tensors that the parts of the state have asked for.
 // - finish() is called when all ranks have filled their tensors.
 class Candidate {
  public:
-  // Finds everything that the state asks for. Reads only what decides whether the checkpoint fits.
+  // Finds everything in the checkpoint that `state` needs. It reads only what it needs to decide whether the
+  // checkpoint fits the program. fill() reads the rest.
   static Expected<std::unique_ptr<Candidate>> find(const RestorePlan& plan, CheckpointId id, Word where,
                                                    TrainState& state) {
     return without_throwing([&]() -> Expected<std::unique_ptr<Candidate>> {
@@ -68,8 +69,9 @@ class Candidate {
     return std::pair(plan.directory.path_of(id), *std::move(manifest));
   }
 
-  // If the checkpoint does not fit the program, a part throws one of the exceptions that this function
-  // catches. Any other exception, such as a lack of memory, passes on, because the next attempt may succeed.
+  // Checks whether the checkpoint fits the program. If it does not, a part of the state throws one of the
+  // exceptions that this function catches. This function does not catch other exceptions, for example if
+  // memory runs out, because the next attempt may succeed.
   Status check(TrainState& state) {
     const auto misfit = [] {
       return failure(ErrorCode::kInvalidArgument, "it does not fit this program: {}",
@@ -106,10 +108,10 @@ class Candidate {
   bool from_memory_ = false;
 };
 
-// Chooses a checkpoint on rank 0, and tells the other ranks what to do. They call follow().
+// Chooses a checkpoint on rank 0, and tells the other ranks what to do. The other ranks call follow().
 //
-// Invariant: whenever rank 0 does not wait for the other ranks, they wait for an announcement. So restore()
-// always announces one of kDone, kNothing, kFail, kFenced and kMisfit last.
+// Invariant: at all times, rank 0 waits for the other ranks, or they wait for an announcement of rank 0. So
+// the last thing that restore() does is always to announce kDone, kNothing, kFail, kFenced or kMisfit.
 class Leader {
  public:
   Leader(const RestorePlan& plan, Meeting& meeting, TrainState& state)
@@ -138,7 +140,7 @@ class Leader {
   }
 
  private:
-  // Returns the checkpoints on the disk that can be chosen, newest first.
+  // Returns the checkpoints on the disk from which this restore can choose, the newest first.
   Expected<std::vector<CheckpointEntry>> candidates() {
     if (plan_.attempt) {
       if (Status clear = plan_.directory.check_newest(*plan_.attempt); !clear)
@@ -152,8 +154,9 @@ class Leader {
     return entries;
   }
 
-  // Uses a checkpoint in memory only if its step is higher than that of the newest undamaged one on the disk,
-  // and its attempt is not older. Otherwise, committed steps would be undone.
+  // Uses a checkpoint in memory only in this case: its step is higher than the step of the newest undamaged
+  // checkpoint on the disk, and its attempt is not older than that checkpoint's. Otherwise, steps that have
+  // already been committed would be lost.
   std::optional<Restored> choose_from_memory() {
     if (plan_.memory == nullptr) return std::nullopt;
     meeting_.give(plan_.memory->tell_held());
@@ -176,8 +179,8 @@ class Leader {
     for (std::optional<CheckpointId> newest;;) {
       const auto entries = candidates();
       if (!entries) return std::unexpected(entries.error());
-      // Tries again if there is a newer checkpoint by now. A training that still runs may have written it,
-      // and removed those that were tried here.
+      // If there is now a newer checkpoint, tries again. A training that still runs may have written it, and
+      // may have removed those that were tried here.
       const auto before =
           std::exchange(newest, entries->empty() ? std::nullopt : std::optional(entries->front().id));
       if (newest == before) return cannot_choose();
@@ -204,7 +207,8 @@ class Leader {
     return std::nullopt;
   }
 
-  // Returns none if the directory has no checkpoint; otherwise an error that says why none can be used.
+  // Returns std::nullopt if the directory has no checkpoint. If it has checkpoints but none can be used,
+  // returns an error that says why.
   Expected<std::optional<Restored>> cannot_choose() {
     const auto unrecorded = plan_.only ? std::vector<CheckpointId>() : plan_.directory.unrecorded();
     if (!unrecorded) return std::unexpected(unrecorded.error());
@@ -221,7 +225,8 @@ class Leader {
         tried);
   }
 
-  // Groups consecutive checkpoints with the same reason, so that they are reported together.
+  // If several checkpoints that follow each other have the same reason, they are put into one group and
+  // reported together.
   void pass_over(CheckpointId id, const std::string& why) {
     if (!passed_over_.empty() && passed_over_.back().why == why) {
       passed_over_.back().names += ", " + name_of(id);
@@ -230,11 +235,12 @@ class Leader {
     }
   }
 
-  // Proposes the checkpoint to the other ranks: all ranks load it, or none does.
+  // Proposes the checkpoint to the other ranks. Then all ranks load it, or no rank does.
   Expected<Restored> attempt(CheckpointId id, Word where = Word::kTry) {
     auto candidate = Candidate::find(plan_, id, where, state_);
     if (!candidate) return std::unexpected(candidate.error());
-    // From here on, the state may have changed: objects with save() and load() take their values in find().
+    // From here on, the state may have changed, because find() has let the objects with save() and load()
+    // take their values.
     is_changed_ = true;
     meeting_.announce(encode(where, id));
     meeting_.give("");
@@ -281,7 +287,8 @@ Expected<std::optional<Restored>> follow(const RestorePlan& plan, Meeting& meeti
   Word tried = Word::kTry;
   if (plan.memory != nullptr) meeting.give(plan.memory->tell_held());
   for (;;) {
-    // Rank 0 can take the whole patience for reading before it announces anything.
+    // Rank 0 may need all of `plan.patience` to read, before it announces anything. So this rank waits twice
+    // as long.
     const auto text = meeting.listen(2 * plan.patience);
     if (!text) return std::unexpected(text.error());
     const auto said = nlohmann::json::parse(*text);

@@ -1,10 +1,11 @@
-// All ranks choose and load a checkpoint together: rank 0 proposes a checkpoint that it could use, and either
-// all ranks load it or all go on to the next one.
+// All ranks choose a checkpoint and load it together. Rank 0 proposes a checkpoint that it could use. If all
+// other ranks can use it, too, all ranks load it. Otherwise rank 0 proposes the next one.
 //
-// Call restore_newest() on the training thread. The state does not change until every rank has found
-// everything that it needs in the checkpoint. Only objects with save() and load() take their values earlier.
-// Bytes are verified while they are read into the state. So if they turn out to be damaged, another
-// checkpoint must be loaded.
+// Call restore_newest() on the training thread. A rank first looks for everything that it needs in the
+// checkpoint. The state changes only after all ranks have found it. There is one exception: objects with
+// save() and load() take their values while their rank looks. The bytes are verified while they are read into
+// the state. So if they turn out to be damaged, part of the state has changed, and another checkpoint must be
+// loaded.
 #pragma once
 
 #include <chrono>
@@ -19,16 +20,19 @@
 
 namespace muster {
 
-// Says which checkpoints can be chosen, and how one is loaded. Rank 0 chooses by its own plan; each rank
-// loads by its own `rules`.
+// Says which checkpoints can be chosen, and how one is loaded. Rank 0 chooses a checkpoint, and uses its own
+// plan for that. Each rank loads the checkpoint by the `rules` of its own plan.
 struct RestorePlan {
   CheckpointDirectory directory;
-  // This rank's attempt; none: the program only reads, and begins at the newest attempt.
+  // The attempt of this rank. It is empty if the program only reads. Then the restore begins at the newest
+  // attempt.
   std::optional<Attempt> attempt;
-  // Only checkpoints of these attempts can be chosen; none: those of all attempts that led to this one.
+  // If set, only checkpoints of these attempts can be chosen. Otherwise, the checkpoints of all attempts that
+  // led to this one can be chosen.
   std::optional<std::vector<Attempt>> only;
   LoadRules rules = {};
-  // Checkpoints in memory, used if they are newer than those on the disk. Null on all ranks or on none.
+  // Checkpoints in memory. They are used if they are newer than those on the disk. If this is null on one
+  // rank, it is null on all ranks.
   MemoryTier* memory = nullptr;
   std::chrono::milliseconds patience = std::chrono::minutes(30);  // how long a rank gets to read a checkpoint
 };
@@ -40,11 +44,12 @@ struct Restored {
   std::vector<std::string> left_over;  // names in the checkpoint that this rank did not ask for
 };
 
-// Every rank calls it. Returns the checkpoint that was loaded, or none if there is none that can be chosen.
-// Rank 0 prints which checkpoints it passed over. Errors:
+// Every rank calls it. Returns the checkpoint that was loaded. Returns std::nullopt if the directory has no
+// checkpoint that can be chosen. Rank 0 prints which checkpoints were not used, and why. The errors:
 // - kFenced: a newer attempt has begun;
 // - kInvalidArgument: there are checkpoints, but none of them fits the program;
-// - kCorrupt: there are checkpoints, but none can be used, at least one for another reason.
+// - kCorrupt: there are checkpoints, but none can be used, and for at least one of them there is another
+//   reason.
 Expected<std::optional<Restored>> restore_newest(const RestorePlan& plan, Meeting& meeting,
                                                  TrainState& state);
 

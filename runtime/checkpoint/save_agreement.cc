@@ -19,13 +19,14 @@ using nlohmann::json;
 constexpr std::int64_t kComparedBytes = 1 << 20;  // how much of the tensors is compared at each save
 constexpr std::size_t kDigestDigits = 32;
 
-// A rank's word (its text for rank 0) about its state has these parts:
-// - kDigests,
-// - kKnows if the rank knows its share of a state with this structure (names, types and shapes), else kAsks,
-// - the digest of the structure,
-// - the key and the digest of each Alike.
+// A rank gives rank 0 a word, that is, a text, about its state. The word has these parts:
+// - kDigests;
+// - kKnows if the rank has kept its share from an earlier save, in which the state had the same structure
+//   (names, types and shapes). Otherwise kAsks;
+// - the digest of the structure;
+// - for each Alike, its key and its digest.
 //
-// The word of a rank that has failed begins with a letter.
+// If the rank has failed, its word begins with a letter instead.
 constexpr char kDigests = '=';
 constexpr char kKnows = '+';
 constexpr char kAsks = '-';
@@ -66,8 +67,8 @@ std::string structure_of(const SavedState& state) {
   return digest.text();
 }
 
-// Values or elements that must be equal on all ranks that have them. `key` is a digest of their names. Ranks
-// with the same key compare their digests.
+// Some values, or some elements of tensors, that must be equal on all ranks that have them. `key` is a digest
+// of their names. Ranks with the same key compare their digests.
 struct Alike {
   std::string key;
   std::vector<std::pair<std::string, std::string>> digests;  // by name
@@ -90,8 +91,9 @@ Alike alike_values(const SavedState& state) {
   return alike;
 }
 
-// Returns digests of some elements: if `whole`, of the tensors that are saved whole, otherwise of the slices.
-// Each save takes other elements.
+// Returns digests of some elements of the shared tensors. If `whole` is true, it uses the tensors that are
+// saved as a whole. Otherwise it uses the tensors that are saved in slices. At each save, it uses other
+// elements.
 Alike alike_tensors(const SavedState& state, std::uint64_t save_count, bool whole) {
   Alike alike;
   Digest names;
@@ -149,9 +151,9 @@ std::string digests_of(const SavedState& state, std::uint64_t save_count) {
   return digests.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// Computes what `rank` writes. All ranks divide the state in the same way:
-// - Shared tensors and slices are handed out by falling size. A tensor or slice goes to the rank with the
-//   least to write so far, among those that have it.
+// Computes which part of the state `rank` writes. All ranks compute the division in the same way:
+// - The shared tensors and slices are assigned one by one, the largest first. Each goes to one of the ranks
+//   that have it: to the one that has the least to write so far.
 // - Everything else goes to the lowest rank that has it.
 SaveAgreement::Share share_of(int rank, const json& said, SaveAgreement::Writers writers) {
   struct Item {
@@ -238,7 +240,8 @@ Expected<SaveAgreement::Share> SaveAgreement::agree(Meeting& meeting, const Expe
   return *share_;
 }
 
-// Runs on rank 0. Returns its last announcement, or the error that it has announced.
+// Rank 0's part of agree(). Returns the text that rank 0 has announced last, or the error that it has
+// announced.
 Expected<std::string> SaveAgreement::lead(Meeting& meeting, const Expected<SavedState>& state) {
   const auto end = [&](const Status& why) {
     const std::string word = muster::word_of(why);

@@ -9,8 +9,8 @@ namespace muster {
 
 namespace {
 
-// Rank 0 looks at its clock again after this share of the steps that seem to be left until the save.
-// Otherwise, the save would be late if the steps became slower.
+// Rank 0 estimates how many steps are left until the next save. After this share of these steps, it looks at
+// its clock again. If it did not, the save would be late when the steps become slower.
 constexpr double kAhead = 0.5;
 
 }  // namespace
@@ -21,7 +21,8 @@ Seconds mean_time_between_failures(Seconds expected, int failures, Seconds obser
 
 Seconds SaveInterval::interval() const {
   if (fixed_) return *fixed_;
-  // Young's formula gives the cheapest interval. A save cannot begin before the previous one is committed.
+  // Young's formula gives the time between two saves that costs least. But a save cannot begin before the
+  // previous one has been committed.
   const Seconds young(std::sqrt(2 * held_up_.count() * between_failures_.count()));
   return std::max(young, until_committed_);
 }
@@ -119,7 +120,7 @@ SaveDecision SavePolicy::after_step() {
 SaveDecision SavePolicy::on_request() const {
   using enum SaveDecision::Action;
   if (last_tried_ != steps_) return {.action = kSave, .reason = "the program asks for it"};
-  // If the failure has one of these codes, rank 0 has told it to all ranks, so they try again together.
+  // With one of these error codes, rank 0 has told the failure to all ranks. So all ranks try again together.
   const bool all_know = !outcome_ && (outcome_.error().code() == ErrorCode::kUnavailable ||
                                       outcome_.error().code() == ErrorCode::kCorrupt);
   return all_know

@@ -1,9 +1,12 @@
-// Decides when a training saves: after which steps to the disk, after which steps to the node's memory, when
-// it tries a failed save again, and after which step it exits because of a preemption.
+// Decides when a training saves: after which steps it saves to the disk, after which steps it saves to the
+// memory of the node, when it tries again after a failed save, and after which step it exits because of a
+// preemption.
 //
-// Pure: no torch, no clock, no threads, no I/O. The Checkpointer tells the policy what has happened and when;
-// the answers say what to do and why. The policies of all ranks get the same events at the same steps, so
-// they decide alike without communication. Only rank 0 has a clock, whose answers all policies get as events.
+// This class does not use torch, the clock, threads or files. The Checkpointer tells the policy what has
+// happened and when it happened. The policy answers what to do and why. On all ranks, the policies get the
+// same events at the same steps. So they make the same decisions without any communication. Only rank 0 looks
+// at the clock, and the policies of all ranks get what it has seen as an event.
+//
 // Use a policy on the training thread.
 #pragma once
 
@@ -17,18 +20,21 @@
 
 namespace muster {
 
-// Returns an estimate of the time between two failures of a training that has failed `failures` times in
-// `observed`. The estimate from before the training, `expected`, counts as the time of one more failure.
+// Estimates the time between two failures of a training. The training has failed `failures` times in the time
+// `observed`. `expected` is the estimate that was made before the training began. It counts as if one more
+// failure had happened after that time.
 Seconds mean_time_between_failures(Seconds expected, int failures, Seconds observed);
 
-// Decides how long rank 0 waits between two saves: a fixed time, or the time that costs the training least.
+// Decides how long rank 0 waits between two saves. This is a fixed time, or the time with which failures and
+// saves together cost the training least.
 //
-// Invariants: `last_save_` is when the newest save began, or when look() was first called. The interval is
-// compared with the time since then. `held_up_` and `until_committed_` belong to the newest committed save.
+// Invariants: `last_save_` is the time when the newest save began. If there was no save yet, it is the time
+// of the first call of look(). look() compares the interval with the time that has passed since then.
+// `held_up_` and `until_committed_` belong to the newest committed save.
 class SaveInterval {
  public:
-  // `fixed` is the interval. If it is none, Young's formula gives the interval for a training that fails once
-  // in `between_failures`.
+  // `fixed` is the time between two saves. If it is empty, Young's formula computes this time for a training
+  // that fails once in the time `between_failures`.
   SaveInterval(std::optional<Seconds> fixed, Seconds between_failures)
       : fixed_(fixed), between_failures_(between_failures) {}
 
@@ -38,13 +44,13 @@ class SaveInterval {
   };
   Look look(std::int64_t step, TimePoint now);
 
-  // Call it when a save is committed. The save began at `when`, stopped training for `held_up`, and was
-  // committed `until_committed` after `when`.
+  // Call it when a save is committed. The save began at `when`. It stopped training for the time `held_up`.
+  // The time from `when` to the commit was `until_committed`.
   void saved(TimePoint when, Seconds held_up, Seconds until_committed);
 
   Seconds interval() const;
-  // Returns the formula with its numbers. Returns none if the interval is fixed, or if it differs by less
-  // than a quarter from the interval in the last explanation.
+  // Returns a text with Young's formula and its numbers. Returns nothing if the interval is fixed. Returns
+  // nothing also if the interval differs by less than a quarter from the one in the previous text.
   std::optional<std::string> explanation();
 
  private:
@@ -58,11 +64,11 @@ class SaveInterval {
   std::optional<Seconds> explained_;
 };
 
-// Counts saves that fail one after the other, so that the user is told each cause only once.
+// Counts failed saves that follow each other, so that the user is told each cause only once.
 class FailedSaves {
  public:
-  // Call it when a save has failed. Returns true, and counts the save, if the previous save failed for the
-  // same cause: the user already knows it.
+  // Call it when a save has failed. If the previous save failed for the same cause, repeats() counts the save
+  // and returns true: the user already knows the cause.
   bool repeats(const std::string& cause);
   // Call it when the save of `step` has failed for a new cause. Tell the user this cause.
   void begin(std::int64_t step, std::string cause);
@@ -90,7 +96,7 @@ struct SaveDecision {
   bool operator==(const SaveDecision&) const = default;
 };
 
-// Events, which the Checkpointer passes to on().
+// The Checkpointer passes these events to on().
 struct StepDone {
   bool is_preemption_noticed = false;
 };
@@ -114,20 +120,21 @@ struct RestoreEnded {
 
 // Invariants, between two calls:
 // - `steps_` is the step that training has completed. Only StepDone and RestoreEnded change it.
-// - `last_tried_` is the step of the save that began last, or the step restored from the disk. `tries_`
-//   counts the saves of that step. A save's name consists of the number of restores, the step and `tries_`.
-//   It is the same on all ranks, and no other save has it.
-// - `outcome_` is the outcome of the save that ended last; success before the first save and after a restore.
-//   At most one save is between SaveBegun and SaveEnded.
-// - `newest_committed_` is the newest step that is on the disk for sure.
-// - `next_look_` is the step of rank 0's next look at its clock. It is the same on all ranks, and greater
-//   than the step of the last look.
+// - `last_tried_` is the step of the newest save that has begun. After a restore from the disk, it is the
+//   step that was restored. `tries_` counts the saves of this step. The name of a save consists of the number
+//   of restores, the step and `tries_`. It is the same on all ranks, and no other save has it.
+// - `outcome_` is the outcome of the newest save that has ended. Before the first save and after a restore,
+//   it is success. There is never more than one save between its SaveBegun and its SaveEnded.
+// - `newest_committed_` is the newest step that is certainly on the disk.
+// - `next_look_` is the step after which rank 0 looks at its clock again. It is the same on all ranks. It is
+//   greater than the step of the previous look.
 // - The policy decides only once to save and exit. If that save fails, leaving() says what to do.
 class SavePolicy {
  public:
   explicit SavePolicy(SaveSetting setting = {}) : setting_(std::move(setting)) {}
 
-  // The Checkpointer answers these questions, in this order, before it calls after_step().
+  // The policy asks the Checkpointer these questions. The Checkpointer answers them, in this order, before it
+  // calls after_step().
   struct Questions {
     bool stop = false;     // after which step do all ranks stop? The answer is StopHeard
     bool prepare = false;  // prepare for the first save now; needs no answer
@@ -139,13 +146,14 @@ class SavePolicy {
     bool is_missed = false;  // this rank has already done more steps than that
   };
   StopNews on(const StopHeard& event);
-  // Rank 0 calls it if Questions::clock is set. Pass the answer to the policies of all ranks, as ClockHeard.
+  // If Questions::clock is set, rank 0 calls look(). Its answer must then be passed to the policies of all
+  // ranks, in a ClockHeard.
   SaveInterval::Look look(TimePoint now) { return setting_.interval->look(steps_, now); }
   std::optional<std::string> explain_interval() { return setting_.interval->explanation(); }
   void on(const ClockHeard& event);
   SaveDecision after_step();
 
-  // Call it when the program asks to save the current step, while no save is under way.
+  // Call it when the program asks to save the current step. No other save may be in progress then.
   SaveDecision on_request() const;
 
   // Returns the name of the save that begins.
@@ -160,14 +168,15 @@ class SavePolicy {
   };
   Leaving leaving() const;
 
-  // Returns the name of the restore that begins.
+  // Returns a name for the restore that begins now. All ranks get the same name.
   std::string on(const RestoreBegun& event);
   void on(const RestoreEnded& event);
 
-  // Returns the step of a checkpoint that nobody has loaded, and that later saves would replace.
+  // If the directory has a checkpoint that nobody has loaded, and that later saves would replace, returns its
+  // step.
   std::optional<std::uint64_t> unread() const { return setting_.unread; }
-  // Returns a name for what all ranks do together after this step. All ranks get the same name, and no other
-  // step has it.
+  // Returns a name for something that all ranks do together after this step, such as a save. All ranks get
+  // the same name. After every other step, the name is a different one.
   std::string name_of_step(std::string_view purpose) const;
   std::int64_t steps() const { return steps_; }
   const Status& outcome() const { return outcome_; }

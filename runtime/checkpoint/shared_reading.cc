@@ -48,21 +48,24 @@ struct alignas(64) SharedReading::Slot {
   std::atomic<std::uint32_t> verified;  // 0: the chunk is bad, and each member that needs it reads it itself
 };
 
-// The beginning of the shared memory. Behind it are 64 bits for each chunk: the bits of the members that need
-// the chunk are set. Then comes the memory of the slots. All of the shared memory is zero at first.
+// The Board is at the beginning of the shared memory. After it come 64 bits for each chunk, one for each
+// member. A member's bit is set if the member needs the chunk. Then comes the memory of the slots. At first,
+// all of the shared memory is zero.
 struct SharedReading::Board {
   std::atomic<std::uint64_t> next_turn;  // the first turn that no member has taken
   Slot slots[kSlots];
 };
 
-// Goes through the chunks that this member needs, in their order. It skips none, because a slot is freed only
-// when all members that need its chunk have copied the chunk.
+// Goes through all chunks that this member needs, in their order. It must not leave out any of them: a slot
+// is freed only when all members that need its chunk have copied the chunk.
 class SharedReading::Cursor {
  public:
   explicit Cursor(SharedReading& reading) : reading_(reading) {}
   ~Cursor() { go_to(reading_.first_chunks_.back()); }
 
-  // Returns null if the chunk is bad or is not in its slot: this member then has to read it by itself.
+  // Returns the bytes of the chunk in shared memory. Returns null if the member that filled the slot found
+  // the chunk damaged, or if the chunk is not in its slot. Then this member must read the chunk from the file
+  // itself.
   const std::byte* bytes_of(std::size_t chunk) {
     go_to(chunk);
     const bool is_here =
@@ -199,7 +202,8 @@ bool SharedReading::has_one_ended() const {
   });
 }
 
-// Waits until `count` has reached `wanted`. Returns false if the time is up or a member has ended.
+// Waits until `count` is at least `wanted`. Returns false if this takes too long, or if another member has
+// ended.
 bool SharedReading::wait_for(const std::atomic<std::uint32_t>& count, std::size_t wanted) {
   for (const TimePoint end = Clock::now() + kPatience; !has_given_up_;) {
     const std::uint32_t seen = count;

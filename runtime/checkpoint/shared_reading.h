@@ -1,9 +1,11 @@
-// Ranks of one node, the members, read the same checkpoint together. For each chunk, one member reads it past
-// the page cache and verifies it. All members that need the chunk copy it from shared memory.
+// The ranks of one node that read the same checkpoint are called members. They read it together. Each chunk
+// is read by only one member, which verifies it. This member does not use the page cache. All members that
+// need the chunk copy it from shared memory.
 //
-// If another member ends, or keeps a member waiting for ten seconds, the member reads by itself what it still
-// lacks. If a chunk could not be read or verified, each member that needs it reads it by itself and reports
-// the error. One thread uses the object; the threads that read() starts end before read() returns.
+// If another member ends, or if a member has to wait for ten seconds, it reads everything that it still lacks
+// by itself. If a chunk could not be read or verified, each member that needs it reads it by itself, and
+// reports the error. Only one thread can use the object. read() starts threads, which end before read()
+// returns.
 #pragma once
 
 #include <atomic>
@@ -21,33 +23,37 @@
 namespace muster {
 
 // Invariants:
-// - `order_` has the chunks that any member needs, in the order of the files. It is the same on all members.
-//   A chunk's place in `order_` is its turn.
-// - The chunk of turn T lies in slot `T % kSlots`, once that slot has been filled `T / kSlots + 1` times. It
-//   stays there until all members that announced it have copied it, so each of them must copy it.
-// - All shared memory is atomic, except for the bytes of a slot. The member that fills a slot writes the
-//   bytes before it increments `filled`. Other members read them after that.
+// - `order_` has all chunks that at least one member needs, in the order of the files. It is the same on all
+//   members. The place of a chunk in `order_` is called its turn.
+// - The chunk of turn T is in the slot `T % kSlots`, after that slot has been filled `T / kSlots + 1` times.
+//   It stays there until all members that have announced it have copied it. So each of them must copy it.
+// - All of the shared memory is atomic, except for the bytes of a slot. The member that fills a slot first
+//   writes these bytes and then increments `filled`. The other members read the bytes after that.
 class SharedReading {
  public:
   static constexpr std::chrono::seconds kPatience{10};
-  // Returns true if this number of members is possible, and the files are large enough to read together.
+  // Returns true if the members should read together. There must not be too many members, and the files must
+  // be large enough.
   static bool is_worth_it(std::span<const ManifestFile> files, std::size_t members);
 
-  // Only the first member calls it. `files` must outlive the object.
+  // Only the first member calls it. `files` must live longer than the object.
   static Expected<std::unique_ptr<SharedReading>> create(std::span<const ManifestFile> files,
                                                          std::size_t members);
-  // The others call it with the address() of the first member, while the first member's object exists.
-  // Returns kInvalidArgument if the two processes do not see each other.
+  // Every other member calls open() with the address() of the first member. The first member's object must
+  // exist at that time. open() returns kInvalidArgument if the two processes do not see each other.
   static Expected<std::unique_ptr<SharedReading>> open(const std::string& address,
                                                        std::span<const ManifestFile> files,
                                                        std::size_t member, std::size_t members);
   std::string address() const;
 
-  // Tells the others what this member will read. All members must announce before any of them calls read().
+  // Tells the other members what this member will read. Each member must call announce() before any member
+  // calls read().
   void announce(std::span<const PartRequest> requests);
-  // Watches the members' processes, so that this member notices at once when one has ended.
+  // Watches these processes, in which the other members run. So this member notices at once when one of them
+  // has ended.
   void watch(std::span<const pid_t> processes);
-  // Does what read_parts() does. `requests` are those that were announced.
+  // Reads the same parts as read_parts() would, but together with the other members. `requests` must be the
+  // requests that this member has announced.
   Status read(const std::string& directory, std::vector<PartRequest> requests);
 
  private:

@@ -16,8 +16,9 @@ namespace muster {
 namespace {
 
 constexpr std::uint64_t kHugePage = 2 << 20;
-// The largest room, the part of the memory that is filled at once, if the taking thread has a core of its
-// own. It then takes one room while the next one is filled.
+// Memory is filled one room at a time; a room is a part of the memory. This is the largest size of a room if
+// the thread that takes the rooms has a core of its own. That thread then takes one room while the next one
+// is filled.
 constexpr std::uint64_t kRoomBytesBeside = 64 << 20;
 constexpr int kCollapse = 25;  // MADV_COLLAPSE, which headers before Linux 6.1 do not have
 
@@ -36,10 +37,13 @@ Expected<StagingMemory> mapped(void* address, std::uint64_t size_bytes) {
       .owner = std::shared_ptr<void>(address, [size_bytes](void* at) { munmap(at, size_bytes); })};
 }
 
-// Gives a file in memory huge pages if the kernel can, whatever shmem_enabled says. The kernel makes them ten
-// times as fast as small ones, and reading them is as fast as reading other memory. MADV_COLLAPSE makes a
-// huge page only where a small one exists. MADV_POPULATE_READ makes the small page, because touching a page
-// that cannot be made would raise SIGBUS.
+// Gives a file in memory huge pages if the kernel can make them, even if the setting shmem_enabled is off.
+// The kernel makes huge pages ten times as fast as small ones, and reading them is as fast as reading other
+// memory.
+//
+// MADV_COLLAPSE makes a huge page only where there already is a small one. So MADV_POPULATE_READ first makes
+// the small page. It is used because it returns an error if the page cannot be made. A mere access would
+// raise SIGBUS.
 void make_huge_pages(std::span<std::byte> bytes) {
   for (std::uint64_t begin = 0; begin + kHugePage <= bytes.size(); begin += kHugePage) {
     if (madvise(&bytes[begin], 1, MADV_POPULATE_READ) != 0 ||
@@ -48,7 +52,8 @@ void make_huge_pages(std::span<std::byte> bytes) {
   }
 }
 
-// Allocates all pages now. Kernels before 5.14 answer EINVAL, and allocate a page when it is first touched.
+// Allocates all pages of the memory now. Kernels before 5.14 cannot do this and return EINVAL. With such a
+// kernel, each page is allocated when it is first touched.
 Expected<StagingMemory> populated(StagingMemory memory) {
   if (madvise(memory.bytes.data(), memory.bytes.size(), MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
     return no_memory(memory.bytes.size());
@@ -81,7 +86,8 @@ Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes) {
   return populated(*std::move(memory));
 }
 
-// Calls the CUDA that torch has loaded; its functions return 0 on success.
+// Locks the pages with CUDA's functions, which return 0 on success. It looks for them in the CUDA library
+// that torch has loaded. If there is none, it does nothing.
 void lock_pages(StagingMemory& memory) {
   using Register = int(void* address, std::size_t size_bytes, unsigned flags);
   using Unregister = int(void* address);
@@ -125,8 +131,8 @@ void Staging::begin(std::uint64_t file_bytes, int ranks) {
 
 Staging::Room Staging::wait_for_room() {
   std::unique_lock lock(mutex_);
-  // Waits until a quarter of the memory is free, or enough for what is left of the file. A smaller room would
-  // be too small for many cores to copy into.
+  // Waits until a quarter of the memory is free. If less is left of the file, it waits only for that much. A
+  // smaller room would be so small that many cores could not copy into it at the same time.
   const std::uint64_t left = file_bytes_ - filled_;
   const std::uint64_t least = std::min(left, std::max(kChunkBytes, capacity() / 4));
   const auto has_room = [&] { return abandoned_ || released_ + capacity() - filled_ >= least; };

@@ -20,7 +20,7 @@ constexpr std::string_view kKind<bool> = "bool:";
 template <>
 constexpr std::string_view kKind<float> = "float:";
 
-// Parses the text after the kind as a number; a bool is written as 0 or 1.
+// `text` is what follows the kind in a value. Returns it as a number. A bool must be 0 or 1.
 template <class Number>
 std::optional<Number> number_from(std::string_view text) {
   std::conditional_t<std::is_same_v<Number, bool>, unsigned char, Number> number{};
@@ -30,7 +30,7 @@ std::optional<Number> number_from(std::string_view text) {
   return static_cast<Number>(number);
 }
 
-// Requires UTF-8, because names and values go into the manifest.
+// Throws if the text is not UTF-8, because names and values are written into the manifest.
 void check_text(const std::string& name, std::string_view what, std::string_view text) {
   if (!is_utf8(text))
     throw std::invalid_argument(fmt::format("the {} of {} is not UTF-8", what, one_line(name)));

@@ -24,8 +24,9 @@ class ModulePart : public StatePart {
   void save(SavedState& to) override {
     for (const auto& parameter : module_.named_parameters())
       to.shared(prefix_ + parameter.key(), parameter.value(), /*finite=*/true);
-    // Saves rank 0's buffers in any case. If buffers are broadcast, all ranks load rank 0's. If each rank has
-    // its own buffers, only the new ranks of a larger world load rank 0's.
+    // The checkpoint always has the buffers of rank 0. If the buffers are broadcast, all ranks load these. If
+    // each rank has its own buffers, the checkpoint has them, too. Then only ranks that are new in a larger
+    // world load the buffers of rank 0.
     for (const auto& buffer : module_.named_buffers()) {
       to.of_first(prefix_ + buffer.key(), buffer.value());
       if (own_buffers_) to.own(prefix_ + buffer.key(), buffer.value());
@@ -48,7 +49,8 @@ class ModulePart : public StatePart {
   bool own_buffers_;  // each rank has its own buffers
 };
 
-// The pipeline stages of a rank, under the names of the undivided model. Stages can share a tied weight.
+// The part of the state with the pipeline stages of this rank. The parameters have the names that they have
+// in the undivided model. Two stages can share the same weight.
 class StagesPart : public StatePart {
  public:
   explicit StagesPart(std::vector<torch::nn::Module*> stages) : stages_(std::move(stages)) {}
@@ -62,8 +64,9 @@ class StagesPart : public StatePart {
     });
     to.own(std::string(kBuffers), at::scalar_tensor(buffers(), at::kLong));
   }
-  // Each replica of the pipeline has buffers of its own. If the model was cut into other stages, all ranks
-  // load the buffers of one replica. Otherwise a rank could mix the buffers of two replicas.
+  // Each replica of the pipeline has its own buffers. If the program divides the model into the same stages
+  // as before, each rank loads the buffers that it saved. Otherwise all ranks load the buffers of one
+  // replica, because a rank could else mix the buffers of two replicas.
   void check(LoadedState& from) override {
     const bool same_cut = has_own_of_these(from);
     for_each([&](const std::string& name, const at::Tensor& tensor, bool is_buffer) {
@@ -147,13 +150,15 @@ class LoaderPart : public StatePart {
     if (from.has(shards_key())) add_shards(parsed, from.read(shards_key()));
     return parsed;
   }
-  // `all` has the shape [shards, 2]: for each shard, its epoch and the number of batches read in it.
+  // `all` has the shape [shards, 2]. It has the epoch of each shard, and the number of batches that were read
+  // from the shard in this epoch.
   void add_shards(DataLoaderState& parsed, const at::Tensor& all) const {
     if (all.scalar_type() != at::kLong || all.dim() != 2 || all.size(0) < 1 || all.size(1) != 2)
       throw std::invalid_argument(fmt::format("its {} is not a position in the data", shards_key()));
     const DataLoaderState here = loader_.state();
     parsed.shards = all.size(0);
-    // If the number of shards has changed, takes all of them: the loader decides whether it can go on.
+    // If the number of shards has changed, all shards are kept here. The loader then decides whether it can
+    // go on.
     const bool known = parsed.shards == here.shards;
     parsed.first_shard = known ? here.first_shard : 0;
     const at::Tensor mine =
@@ -162,7 +167,8 @@ class LoaderPart : public StatePart {
     parsed.epoch = mine.select(1, 0).min().item<std::int64_t>();
     for (std::int64_t i = 0; i < mine.size(0); ++i) {
       const std::int64_t epoch = rows[2 * i], batches = rows[2 * i + 1];
-      // Some ranks may have finished an epoch that others are still in, but they have not begun the next one.
+      // Some ranks may already have finished an epoch while others are still in it. But they have not begun
+      // the next epoch.
       if (epoch != parsed.epoch && (epoch != parsed.epoch + 1 || batches != 0))
         throw std::invalid_argument(
             fmt::format("its shards are in the epochs {} and {}", parsed.epoch, epoch));
@@ -175,8 +181,8 @@ class LoaderPart : public StatePart {
   DataLoaderState place_;
 };
 
-// Saves torch's default generators of the CPU and of every GPU that the process sees. If the checkpoint has
-// no states of this rank, the generators keep theirs.
+// Saves the default random generators of torch: that of the CPU, and those of all GPUs that the process sees.
+// If the checkpoint has no generators of this rank, the generators are not changed.
 class GeneratorPart : public StatePart {
  public:
   GeneratorPart() {
@@ -216,7 +222,8 @@ class GeneratorPart : public StatePart {
   std::map<std::string, at::Tensor> states_;
 };
 
-// Puts a prefix before all names that a part chooses.
+// A part of the state that wraps another part. It puts a prefix in front of all names that the other part
+// chooses.
 class NamedPart : public StatePart {
  public:
   NamedPart(std::string prefix, std::unique_ptr<StatePart> part)

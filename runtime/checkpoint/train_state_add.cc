@@ -1,4 +1,5 @@
-// The parts that a program adds to its state: tensors, numbers, texts, vectors of them, schedulers.
+// The parts of the state for everything that a program adds by itself: tensors, numbers, texts, vectors of
+// these, and schedulers.
 #include <algorithm>
 #include <fmt/format.h>
 #include <muster/checkpoint/train_state.h>
@@ -27,7 +28,7 @@ class TensorPart : public StatePart {
   at::Tensor tensor_;
 };
 
-// save_value() and load_value(), for each kind of value.
+// There are a save_value() and a load_value() for each kind of value.
 
 template <class Number>
   requires std::is_arithmetic_v<Number>
@@ -112,7 +113,7 @@ class SchedulerPart : public StatePart {
   void load() override { step_count_ = static_cast<unsigned>(loaded_); }
 
  private:
-  // In torch, only derived classes can see the count.
+  // torch lets only derived classes access the count. So this class is derived from torch's.
   struct Access : torch::optim::LRScheduler {
     static unsigned& step_count(torch::optim::LRScheduler& scheduler) {
       return scheduler.*(&Access::step_count_);
@@ -123,8 +124,8 @@ class SchedulerPart : public StatePart {
   std::int64_t loaded_ = 0;
 };
 
-// The counts of a ReduceLROnPlateauScheduler are private members of a torch class. C++ lets an explicit
-// instantiation name private members as its arguments.
+// The members of torch's ReduceLROnPlateauScheduler that this file needs are private. C++ has one way to name
+// private members of another class: as the arguments of an explicit instantiation of a template.
 using Plateau = torch::optim::ReduceLROnPlateauScheduler;
 using PlateauState = std::tuple<float&, int&, int&, int&>;
 PlateauState plateau_state(Plateau& scheduler);

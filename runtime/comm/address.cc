@@ -48,7 +48,7 @@ struct SocketAddress {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
-// Accepts only numeric addresses, so that it asks no name server.
+// Accepts an address only if it is numeric. So this function asks no name server.
 std::optional<SocketAddress> numeric_address(const std::string& address, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

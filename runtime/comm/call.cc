@@ -23,8 +23,8 @@ struct CallError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The training thread's current call. If data arrives for a tensor that is too small, Gloo ends the process
-// from one of its own threads; explain_open_call() then adds this call to the error message.
+// The call that the training thread is in. If data arrives for a tensor that is too small, Gloo ends the
+// process from one of Gloo's threads. Then explain_open_call() adds this call to the error message.
 struct OpenCall {
   std::mutex mutex;
   const Group* group = nullptr;  // null: no call
@@ -70,7 +70,8 @@ std::string explain_open_call(const std::string& error) {
   return fmt::format(" (in {} in the {})", text, mine.group->description());
 }
 
-// Waits for the work, at most `limit`. Returns false if it has not ended; throws its error if it has failed.
+// Waits for the work, but not longer than `limit`. Returns true if the work has ended, and false if it has
+// not. If the work has failed, throws its error.
 bool ends_within(c10d::Work& work, std::chrono::milliseconds limit) {
   try {
     work.wait(limit);
@@ -82,7 +83,8 @@ bool ends_within(c10d::Work& work, std::chrono::milliseconds limit) {
   return true;
 }
 
-// Makes the threads of the group's backend stop, because a rank that leaves the group waits for them.
+// Makes the threads of the group's backend stop. A rank that leaves the group would otherwise have to wait
+// for them.
 void break_off(const Group& group) {
   if (const auto backend = group.process_group()->getBackend(c10::kCPU); backend->getBackendName() != "gloo")
     return backend->abort();
@@ -98,7 +100,8 @@ void close_gloo(c10d::ProcessGroup& group, int peer) {
     std::vector<at::Tensor> nothing{at::empty({1}, at::kByte)};
     group.recv(nothing, peer, kTagOfNobody)->wait(std::chrono::milliseconds(1));
   } catch (const std::exception&) {
-    // The failure closes the connections, as intended.
+    // The wait always times out, because no rank sends with this tag. Gloo then closes the connections, which
+    // is what this function is for.
   }
 }
 
@@ -142,7 +145,8 @@ Call::InHand::~InHand() {
   open_call().group = nullptr;
 }
 
-// Returns false if nobody serves the store any more, so that the other ranks' state is unknown.
+// Connects to the store. Returns false if no process serves the store any more. Then this rank cannot find
+// out what the other ranks do.
 bool Call::reach_store() {
   if (store_ != nullptr) return true;
   if (store_is_gone(state_of(group_.job()))) return false;
@@ -188,7 +192,8 @@ void Call::tidy_up() {
   }
 }
 
-// Throws if there is a known reason why this call cannot complete. If the store is gone, no reason is known.
+// If there is a known reason why this call cannot complete, throws it. If the store no longer exists, no
+// reason is known.
 void Call::look(bool for_gone) {
   if (!reach_store()) return;
   try {
@@ -208,14 +213,16 @@ void Call::ask_store(bool for_gone) {
   if (const std::string why = difference(first, rank, text); !why.empty()) fail(why);
   if (store_->check({kFailed})) fail("");
   if (!for_gone) return;
-  // Ignores members that left after they had entered this call: they have sent or received their part.
+  // A member can leave after it has entered this call. It has then sent or received its part, so it is not
+  // missing.
   const std::string gone = find_gone(state_of(group_.job()), group_.ranks(), [&](int member) {
     return calls_of_who_left(*store_, member) >= number_;
   });
   if (!gone.empty()) fail(gone);
 }
 
-// Throws CallError with this reason, or with the reason that another rank has written to the store before.
+// Throws CallError with this reason. If another rank has already written a reason to the store, throws
+// CallError with that one.
 void Call::fail(const std::string& reason) {
   std::string first = reason;
   try {
@@ -239,7 +246,7 @@ void Call::explain(const std::string& error) {
     const std::string text = known.what();
     throw CallError(text.contains(error) ? text : fmt::format("{} ({})", text, error));
   } catch (const c10::Error&) {
-    // The process that serves the store is gone, too.
+    // The process that serves the store has ended, too.
   }
   throw CallError(fmt::format("{} in the {}: {}", text_(), group_.description(), error));
 }

@@ -1,10 +1,12 @@
 // Runs one collective of a group on this rank: waits for it, and finds the reason if it does not complete.
 //
-// After a second, a waiting rank writes its operation to the group's store, under the call's number. A rank
-// that waits in a different operation with the same number finds that entry. A rank also checks whether the
-// process of another member is gone. The first rank that finds a reason writes it to the store, and the
-// reason ends the call on all ranks that wait or fail. These checks cost nothing while calls complete in
-// time. Use a Call on one thread.
+// If a rank has waited for a second, it writes its operation to the group's store, together with the number
+// of the call. Another rank can wait in a different operation that has the same number. It finds this entry,
+// and so the reason. A waiting rank also checks whether the process of another member has ended. The first
+// rank that finds a reason writes it to the store. Then the call ends with this reason on all ranks that
+// still wait or have failed. If all calls complete in time, these checks cost nothing.
+//
+// Use a Call on one thread.
 #pragma once
 
 #include <functional>
@@ -16,21 +18,22 @@
 
 namespace muster {
 
-// Throws std::logic_error, with `what` in the message, if this rank is not in the group.
+// If this rank is not in the group, throws std::logic_error, with `what` in the message.
 void require_member(const Group& group, const std::string& what);
-// Throws std::runtime_error if NCCL has given up the group; the message begins with text().
+// If NCCL has given up the group, throws std::runtime_error. The message begins with text().
 void refuse_if_given_up(const Group& group, const std::function<std::string()>& text);
 
 class Call {
  public:
-  // `text` returns what must be equal on all members: "all_reduce of Float [4]". If the call takes long,
-  // fails or is traced, any thread can call `text`. The group, and everything that `text` uses, must outlive
-  // the call. Throws std::logic_error if this rank is not a member.
+  // `text` returns a description of the call, such as "all_reduce of Float [4]", which must be equal on all
+  // members. Any thread can call `text` if the call takes long, fails or is traced. The group and everything
+  // that `text` uses must live longer than the call. If this rank is not a member of the group, throws
+  // std::logic_error.
   Call(const Group& group, std::function<std::string()> text);
-  // Starts the collective, or the next part of it, and waits for it. For work on a GPU, run() returns at
-  // once, and only the current stream waits. Throws std::invalid_argument, with torch's message, if torch
-  // refuses the arguments. Throws std::runtime_error, with the call, the group and the reason, if the call
-  // does not complete.
+  // Starts the collective, or the next part of it, and waits until it has ended. For work on a GPU, run()
+  // returns at once, and only the current stream waits. If torch refuses the arguments, throws
+  // std::invalid_argument with torch's message. If the call does not complete, throws std::runtime_error,
+  // which names the call, the group and the reason.
   template <class Start>
   void run(bool on_gpu, const Start& start) {
     const InHand in_hand(*this);
@@ -46,8 +49,9 @@ class Call {
   [[noreturn]] void refuse(const std::string& reason) const;
 
  private:
-  // While an InHand exists, its Call is the training thread's current one. Create it before the collective
-  // starts: if another rank has already sent wrong data, Gloo ends the process at once.
+  // While an InHand exists, the training thread is in its Call. Create it before the collective starts. The
+  // reason is that another rank may already have sent data of the wrong size, and then Gloo ends this process
+  // at once.
   class InHand {
    public:
     explicit InHand(const Call& call);
@@ -75,18 +79,19 @@ class Call {
   bool wrote_ = false;
 };
 
-// Closes the connections of the group's Gloo backend, if it has one. Gloo has no function for that, but it
-// closes all connections of a group when a wait times out. So this function waits in vain for a message from
-// place `peer`. This rank must be connected with `peer`.
+// Closes the connections of the group's Gloo backend, if the group has one. Gloo has no function for this.
+// But when a wait times out, Gloo closes all connections of the group. So this function waits for a message
+// that never comes from the member at place `peer`, until the wait times out. This rank must already be
+// connected to that member.
 void close_gloo(c10d::ProcessGroup& group, int peer);
 
-// If the group has NCCL, connects this rank with the rank at place `peer`, as their first message would. Both
-// ranks must call it. A rank that connects with several places must do so in ascending order. Throws
-// std::runtime_error, which names the peer.
+// If the group has NCCL, connects this rank with the rank at place `peer`. Otherwise, their first message
+// would have to do this. Both ranks must call this function. A rank that connects with several places must do
+// so in ascending order. If it fails, throws std::runtime_error, which names the peer.
 void connect_for_messages(const Group& group, int peer);
 
-// Call it in the handler of an error between two members; `text` describes their operation. Throws
-// std::runtime_error as Call::run() does.
+// Call it in the handler of an error that occurred in an operation between two members. `text` describes the
+// operation. This function finds the reason and throws std::runtime_error, as Call::run() does.
 [[noreturn]] void fail_for_peer(const Group& group, const std::string& text);
 
 }  // namespace muster

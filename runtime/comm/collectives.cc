@@ -1,4 +1,4 @@
-// A collective that does not reduce sends its tensors as bytes, because Gloo supports few types.
+// Gloo supports only a few types. So if a collective does not reduce, it sends its tensors as bytes.
 
 #include <algorithm>
 #include <concepts>
@@ -22,8 +22,8 @@ std::string type_text(const at::Tensor& tensor) {
   return tensor.defined() ? c10::toString(tensor.scalar_type()) : "an undefined tensor";
 }
 
-// A tensor's header has this many numbers: the type, the number of dimensions, and the sizes. Other ranks
-// need the header before they can receive the tensor.
+// A header describes a tensor, so that another rank can receive it. It has this many numbers: the type, the
+// number of dimensions, and the size of each dimension.
 constexpr std::int64_t kHeaderNumbers = 16;
 constexpr std::int64_t kMostDimensions = kHeaderNumbers - 2;
 
@@ -47,7 +47,7 @@ struct Header {
     bytes = static_cast<std::int64_t>(c10::elementSize(type));
     for (const std::int64_t size : sizes) bytes *= size;
   }
-  // Returns the tensor whose bytes begin at `offset` of a row.
+  // Returns the tensor that this header describes. Its bytes begin at `offset` in `row`.
   at::Tensor tensor_in(const at::Tensor& row, std::int64_t offset) const {
     at::Tensor part = row.narrow(0, offset, bytes);
     if (part.storage_offset() % static_cast<std::int64_t>(c10::elementSize(type)) != 0) part = part.clone();
@@ -68,8 +68,8 @@ class Part {
   void require(bool condition, const char* otherwise) const {
     if (!condition) refuse(otherwise);
   }
-  // Calls `otherwise` only for a refused call: building the message takes as long as a small call needs to
-  // reach its backend.
+  // Calls `otherwise` to make the message, but only if the call is refused. Making it takes as long as a
+  // small collective needs to get to its backend.
   template <std::invocable Otherwise>
   void require(bool condition, const Otherwise& otherwise) const {
     if (!condition) refuse(otherwise());
@@ -79,7 +79,7 @@ class Part {
       return fmt::format("{} {} are given; {} are needed, one for each member", count, what, size());
     });
   }
-  // Returns the place in the group of a rank of the job, which the program gave as `src` or `dst`.
+  // The program has named a rank of the job as `src` or `dst`. Returns the place of this rank in the group.
   int place_of(int job_rank) const {
     require(std::ranges::binary_search(ranks(), job_rank),
             [&] { return fmt::format("rank {} is not in it", job_rank); });
@@ -95,11 +95,11 @@ class Part {
   }
 
   // For CPU tensors, these functions set asyncOp to false, which says that the caller waits at once. For CUDA
-  // tensors, asyncOp means something else, and they set it to true.
+  // tensors, asyncOp means something else. There, these functions set it to true.
   void all_reduce(at::Tensor row, ReduceOp op);
   void reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op);
-  // All inputs must have one shape. Gloo adds them in another order than the parts of a single tensor, as it
-  // does for Python programs.
+  // All inputs must have the same shape. Gloo adds the inputs in a different order than it adds the parts of
+  // a single tensor. A Python program gets the same result.
   void reduce_scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, ReduceOp op);
   void broadcast(at::Tensor bytes, int place);
   void all_gather(at::Tensor output, at::Tensor input);
@@ -109,13 +109,14 @@ class Part {
   void scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, int place);
   void barrier();
 
-  // Returns each member's tensor header. If types differ, all members throw.
+  // A header has the type and shape of a member's tensor. Returns the headers of all members. If the types
+  // differ, all members throw the same error.
   std::vector<Header> headers_of_all(const at::Tensor& tensor);
 
  private:
   c10d::ReduceOp::RedOpType kind_of(ReduceOp op, const at::Tensor& row) const;
-  // Bypasses torch's operators. They would only look up the backend, which takes longer than a small call
-  // over shared memory.
+  // Calls the backend directly, without torch's operators. All that these operators do here is to find the
+  // backend, which takes longer than a small collective over shared memory.
   c10d::Backend& backend_for(const at::Tensor& tensor) const {
     return *group_.process_group()->getBackend(tensor.device().type());
   }
@@ -142,7 +143,8 @@ c10d::ReduceOp::RedOpType Part::kind_of(ReduceOp op, const at::Tensor& row) cons
         fmt::join(kTypesOfGloo | std::views::transform([](auto each) { return c10::toString(each); }),
                   ", ")));
   switch (op) {
-    // Uses the maximum for bools, as torch's NCCL does: if bools were added as bytes, true + true would be 2.
+    // For bools, the sum is computed as the maximum, as torch's NCCL does. If bools were added as bytes, true
+    // + true would be 2.
     case ReduceOp::kSum: return type == at::kBool ? Kind::MAX : Kind::SUM;
     case ReduceOp::kMin: return Kind::MIN;
     case ReduceOp::kMax: return Kind::MAX;
@@ -256,7 +258,7 @@ std::vector<Header> Part::headers_of_all(const at::Tensor& tensor) {
   return headers;
 }
 
-// Returns the tensor's bytes, padded to this size.
+// Returns the bytes of `tensor`, followed by zeros up to a length of `bytes`.
 at::Tensor padded(const at::Tensor& tensor, std::int64_t bytes) {
   const Packed packed(tensor);
   if (packed.bytes().numel() == bytes) return packed.bytes();
@@ -430,7 +432,9 @@ std::vector<at::Tensor> all_to_all(const Group& group, const std::vector<at::Ten
 
 namespace {
 
-// Returns the sizes of a tensor's parts along its first dimension, in bytes; empty if all parts are equal.
+// Returns the size in bytes of each part that a tensor is divided into along its first dimension. `sizes` has
+// the number of rows of each part. If `sizes` is empty, all parts are equal. Then this function returns an
+// empty vector.
 std::vector<std::int64_t> splits_of(const Part& part, const at::Tensor& tensor,
                                     const std::vector<std::int64_t>& sizes, const char* what) {
   part.require_usable(tensor);

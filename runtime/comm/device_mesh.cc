@@ -98,7 +98,8 @@ DeviceMesh init_device_mesh(const Job& job, const std::vector<int>& mesh_shape,
     for (others[dim] = 0; others[dim] < mesh_shape[dim]; ++others[dim])
       line.push_back(place_of(others, mesh_shape));
     others[dim] = 0;
-    // Numbers the lines along this dimension: `index` is the line's place in a mesh without this dimension.
+    // There are several lines along this dimension, and each of them gets a number. `index` is this number.
+    // It is the place of the line in a mesh that does not have this dimension.
     std::vector<int> rest = mesh_shape;
     rest[dim] = 1;
     const int index = place_of(others, rest);

@@ -15,7 +15,8 @@
 namespace muster {
 namespace {
 
-// Returns "all_reduce of Float [4, 2]": the operation, and the type and sizes of the first input tensor.
+// Returns a text such as "all_reduce of Float [4, 2]". It has the operation, and the type and the sizes of
+// the first input tensor.
 std::string text_of_entry(const nlohmann::json& entry) {
   std::string name = entry.at("profiling_name");
   name.erase(0, name.find(':') + 1);
@@ -26,8 +27,9 @@ std::string text_of_entry(const nlohmann::json& entry) {
   return fmt::format("{} of {} [{}]", name, entry.at("input_dtypes").front().get<std::string>(), sizes);
 }
 
-// Returns the program's name for a group. Adds the group's number, because two groups can have the same name.
-// Omits the number if the name is only the number.
+// Returns the name that the program has given to a group. The number of the group follows in parentheses,
+// because two groups can have the same name. If the program has not given a name, the name is the number,
+// which is then not repeated.
 std::string name_of_group(const nlohmann::json& group) {
   constexpr std::string_view kOurs = "muster/";
   std::string number = group.at(0);

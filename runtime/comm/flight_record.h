@@ -1,7 +1,7 @@
-// Reads torch's flight recorder: the last 2000 collectives of this process, over Gloo and NCCL.
+// Reads the record that torch keeps of the last 2000 collectives of this process over Gloo and NCCL. torch
+// does not record collectives over MPI and over shared memory.
 //
-// Safe from any thread, even while the training thread waits in a collective. torch does not record
-// collectives over MPI and shared memory.
+// Any thread can call these functions, even while the training thread waits in a collective.
 #pragma once
 
 #include <string>
@@ -11,9 +11,10 @@
 
 namespace muster {
 
-// Returns the records of the backends that are in use. Never throws.
+// Returns a record for each backend that is in use. Never throws.
 std::vector<FlightRecord> flight_records();
-// Returns one line for each group in torch's JSON: the newest collective of the group.
+// `json` is the record of torch. Returns one line for each group in it. The line describes the newest
+// collective of the group.
 std::vector<std::string> lines_of_record(const std::string& json);
 
 }  // namespace muster

@@ -1,8 +1,8 @@
-// Forms a new group of a job's ranks: first all ranks agree that they ask for the same group, then its
-// members create it.
+// Forms a new group from ranks of a job. First, all ranks of the job agree that they ask for the same group.
+// Then the members of the group create it.
 //
-// Uses the job's store. Each rank sends only a few messages, however many ranks there are. All ranks of the
-// job call agree_to_form() together.
+// All ranks of the job call agree_to_form() together. The functions use the store of the job. Each rank sends
+// only a few messages, no matter how many ranks there are.
 #pragma once
 
 #include <array>
@@ -21,43 +21,45 @@ struct FormationRequest {
   std::string refusal;   // why the arguments are invalid; empty: they are valid
 };
 
-// When all ranks of the job have called it, returns a number for the new object. The number is the same on
-// all ranks, and no later object gets it. If one rank's arguments are invalid, or if two ranks ask for
-// different things, throws std::invalid_argument with the same message on all ranks. If some ranks do not
-// come in time, throws std::runtime_error with the number of those that came.
+// All ranks of the job call it. When all have called it, it returns a number for the new object. The number
+// is the same on all ranks, and no other object gets it. If the arguments of a rank are invalid, or if two
+// ranks ask for different things, throws std::invalid_argument with the same message on all ranks. If some
+// ranks do not come in time, throws std::runtime_error, which says how many ranks have come.
 int agree_to_form(const Job& job, const FormationRequest& request);
 
-// Returns this rank's handle on a group that all ranks have agreed to form. If this rank is a member,
-// connects it with the other members.
+// All ranks have agreed to form a group. Returns this rank's handle on the group. If this rank is a member,
+// this function also connects it with the other members.
 Group form_group(const Job& job, std::vector<int> ranks, const std::string& key, const GroupOptions& options);
 
-// Returns "rank 3 is gone" for the first of these ranks whose process is gone, as far as this rank can see.
-// Skips ranks for which may_be_gone(rank) is true, because nobody needs them any more. Returns "" if there is
-// no such rank.
+// Returns a text such as "rank 3 is gone". It names the first of `ranks` whose process has ended, as far as
+// this rank can see. Returns "" if there is no such rank. This function leaves out each rank for which
+// may_be_gone(rank) is true, because nobody needs that rank any more.
 std::string find_gone(const Job::State& job, const std::vector<int>& ranks,
                       const std::function<bool(int)>& may_be_gone = nullptr);
-// Closes the connections with which other ranks have checked whether this process is alive. Otherwise the
-// queue for such connections could fill up, and ranks would have to wait. Acts at most once per second.
+// Other ranks connect to this process to check whether it is alive. This function closes such connections
+// after the check. Otherwise the queue for them could fill up, and the ranks would have to wait. It does so
+// at most once per second.
 void clear_presence(Job::State& job);
-// True if the rank that served the job's store has ended. Check this before connecting to the store, because
-// connecting to a store that is gone takes the whole timeout.
+// Returns true if the rank that served the job's store has ended. Call it before you connect to the store,
+// because connecting to a store that no longer exists takes the whole timeout.
 bool store_is_gone(const Job::State& job);
-// Opens another connection to the store's server, with the same prefixes. Throws std::exception within
-// seconds if nobody answers; clone() would take the store's whole timeout.
+// Opens another connection to the store's server. It uses the same prefixes for the keys. If nobody answers,
+// it throws std::exception within seconds. clone() would wait for the store's whole timeout.
 c10::intrusive_ptr<c10d::Store> connect_again(const c10::intrusive_ptr<c10d::Store>& store);
-// Returns how many collectives `rank` had entered when it left the group in good order; 0: it has not left.
+// If `rank` has left the group in good order, returns how many collectives it had entered until then. If it
+// has not left, returns 0.
 std::int64_t calls_of_who_left(c10d::Store& store, int rank);
-// The cause of an error can become visible late: a process closes its connections shortly before it is gone,
-// and a rank tells the others of its failure with a delay. So callers look for the cause at once, and again
-// after each of these pauses.
+// The cause of an error can become visible late. A process closes its connections shortly before it ends. And
+// a rank that has failed tells this to the others only after some time. So callers look for the cause at
+// once, and again after each of these pauses.
 constexpr std::array<std::chrono::milliseconds, 5> kPauses{
     {std::chrono::milliseconds(50), std::chrono::milliseconds(100), std::chrono::milliseconds(200),
      std::chrono::milliseconds(400), std::chrono::milliseconds(800)}};
-// Call it after an error. Calls find_gone() before each of kPauses until a rank is found, because a rank may
-// be about to end.
+// Call it after an error. It calls find_gone() before each of the pauses in kPauses, until a rank is found.
+// The reason is that a rank may be about to end.
 std::string who_is_gone(const Job::State& job, const std::vector<int>& ranks);
 
-// Returns when the key exists, or after `limit`.
+// Waits until the key exists, but not longer than `limit`.
 void wait_for_key(c10d::Store& store, const std::string& key, std::chrono::milliseconds limit);
 
 }  // namespace muster

@@ -40,7 +40,7 @@ Group::State::~State() {
 // Waits for the store's answer, so that the entry is written before this process is gone.
 void Group::State::leave_word(const Job::State& in) const noexcept {
   if (process_group == nullptr || call_count == 0 || !in.presence.fd) return;
-  // Without a store, torch would only print a warning.
+  // If the store has ended, this function does nothing: torch would only print a warning.
   if (store_is_gone(in)) return;
   try {
     store->add(leaving_key(ranks[static_cast<std::size_t>(rank)]), call_count);
@@ -56,7 +56,7 @@ bool store_is_gone(const Job::State& job) {
 
 namespace {
 
-// Gives access to a member that PrefixStore shows only to derived classes.
+// PrefixStore lets only derived classes access its prefix. So this class is derived from it.
 struct OpenPrefixStore : c10d::PrefixStore {
   static const std::string& prefix(const c10d::PrefixStore& store) {
     return store.*&OpenPrefixStore::prefix_;
@@ -177,7 +177,7 @@ std::string presence_key(int rank) {
 }
 
 // Listens at a port, so that other ranks can check later whether this process is alive. If this rank cannot
-// listen, the others skip it in that check.
+// listen, the other ranks do not check it.
 void show_presence(Job::State& job) {
   const std::string address = address_in(job.world);
   auto listener = listen_on(address);
@@ -335,8 +335,9 @@ std::string text_to_compare(const GroupOptions& options) {
   return options.nccl ? fmt::format("{}, nccl {}", text, text_of(*options.nccl)) : text;
 }
 
-// Creating a group needs the store. If rank 0 serves the store and is not a member, it waits here until the
-// members have created the group, or have failed.
+// Keeps the store until a group has been created, because creating it needs the store. If rank 0 serves the
+// store and is not a member of the group, it waits here until the members have created the group or have
+// failed.
 void keep_store_for(const Job& job, const std::string& group_key, const std::vector<int>& ranks) {
   if (state_of(job).world.agent_serves || ranks.front() == 0) return;
   c10d::Store& store = *job.store();
@@ -347,7 +348,7 @@ void keep_store_for(const Job& job, const std::string& group_key, const std::vec
   try {
     store.wait({key + "/all"});
   } catch (const c10::Error&) {
-    // The members themselves report which ranks are missing.
+    // Rank 0 does not report this error, because the members of the group report which ranks are missing.
   }
 }
 

@@ -56,14 +56,16 @@ Job::State::State(const World& description, std::optional<std::chrono::milliseco
                 .timeout = timeout});
 }
 
-// Waits for the work on the GPU. The wait ends at the latest with the group's timeout, when NCCL ends
-// unfinished work. An error ends the process, because nobody could catch an exception from a destructor.
+// Waits until the work on the GPU has ended. NCCL ends its work at the latest when the group's timeout has
+// passed. If there is an error, this function ends the process, because an exception from a destructor could
+// not be caught.
 void Job::State::end_gpu_work() noexcept {
   try {
     if (device.is_cuda()) torch::cuda::synchronize(device.index());
   } catch (...) {
     const std::string text = current_exception_text();
-    // CUDA may shut down before a Job in static storage is destroyed.
+    // A Job can be in static storage. CUDA may shut down before such a Job is destroyed. This is not an
+    // error.
     if (!text.contains("shutting down") && !text.contains("unloading")) end_with_error(text);
   }
 }
@@ -142,7 +144,8 @@ Job::State& state_of(const Job& job) {
 
 namespace {
 
-// The newest Job's state, for the free functions. Never destroyed, because a Job can be in static storage.
+// Has the state of the newest Job, for functions that do not get a Job from their caller. It is never
+// destroyed, because the program can have a Job in static storage.
 struct Current {
   std::mutex mutex;
   std::weak_ptr<Job::State> state;
@@ -201,8 +204,8 @@ bool preemption_noticed() {
 
 namespace {
 
-// Waits until every rank has arrived. Sends two messages per rank to the store; a Gloo barrier would open
-// connections between the ranks.
+// Waits until every rank has arrived. Each rank sends two messages to the store. A barrier of Gloo is not
+// used, because it would open connections between the ranks.
 void meet(c10d::Store& store, int world_size) {
   const std::int64_t arrived = store.add("joined", 1);
   if (arrived == world_size) store.set("all_joined", std::vector<std::uint8_t>{1});
@@ -214,8 +217,9 @@ void meet(c10d::Store& store, int world_size) {
   }
 }
 
-// Ignores SIGPIPE, as Python does, if the program has no handler of its own. Otherwise the signal would end
-// this rank silently when Gloo writes to a dead peer, and this rank would be blamed.
+// Makes this process ignore SIGPIPE, as Python does. If the program has its own handler, this function does
+// nothing. Without it, if Gloo wrote to a process that has died, the signal would end this rank without a
+// message. Then the user would look for the mistake in this rank.
 void ignore_broken_pipes() {
   struct sigaction now{};
   if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
@@ -244,7 +248,8 @@ Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, c
   if (world.agent_serves) {
     meet(*job.store(), world.world_size);
   } else {
-    // Rank 0 may serve the store. It must not leave before the others have read the last address from it.
+    // If rank 0 serves the store, it must not leave before the other ranks have read the last address from
+    // the store. So all ranks wait here for each other.
     job.barrier();
   }
   const std::lock_guard lock(current().mutex);
@@ -256,9 +261,11 @@ namespace {
 
 std::atomic<bool> has_joined = false;
 
-// Calls serve_as_template(), which describes `arguments`. Gives a forked worker its own random seed.
+// Calls serve_as_template(), which sets `arguments`. If this process is then a forked worker, it gets its own
+// random seed.
 warm::Serving serve(std::vector<std::string>* arguments) {
-  // A second world would read the addresses and counters that the first has left in the store.
+  // A second world is not possible. It would find the addresses and counters in the store that the first
+  // world has left there.
   if (has_joined)
     throw std::logic_error(
         "muster::init: called a second time in this process; keep the first Job, whose copies share its state");

@@ -1,7 +1,8 @@
-// The state behind a Job and a Group, for the runtime's own code. init() and spawn() create Jobs with join(),
-// once they know their world. Other code uses reports_of() to report to the agent.
+// The state that a Job or a Group has, for code inside the runtime. When init() and spawn() know the world,
+// they call join() to create the Job. Other code calls reports_of() to report to the agent.
 //
-// Not part of the public headers. A Job's state outlives the states of all its groups.
+// These classes are not part of the public headers. A Job's state lives longer than the states of all its
+// groups.
 #pragma once
 
 #include <array>
@@ -28,24 +29,25 @@ struct Group::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
-  // Finishes the work on GPUs. Without this call, destroying the group aborts the work. Call it before the
-  // job is destroyed: the process group needs the job's store, but the program can hold the process group
-  // longer than the job.
+  // Waits until the group's work on GPUs has ended. If the group is destroyed without this call, its work is
+  // aborted. Call it before the job is destroyed. The reason is that the process group needs the job's store,
+  // but the program can keep the process group longer than the job.
   void shut_down() noexcept;
-  // Closes Gloo's connections if a receive was abandoned. Otherwise Gloo's thread would wait forever.
+  // A receive can be dropped before it has ended. Gloo's thread would wait for its data forever. So if there
+  // was such a receive, this function closes Gloo's connections.
   void close_abandoned() noexcept;
   // Call it before this rank leaves the job. Writes to the group's store how many of the group's collectives
   // this rank has entered.
   void leave_word(const Job::State& in) const noexcept;
-  // Returns why NCCL has given up this group; "" if it has not, or if the group has no NCCL.
+  // If NCCL has given up this group, returns the reason. Otherwise, or if the group has no NCCL, returns "".
   std::string nccl_failure() const;
-  // NCCL's backends for collectives, for messages to higher places, and for messages to lower places. Null:
-  // none has been created.
+  // Returns three backends of NCCL: the one for collectives, the one for messages to higher places, and the
+  // one for messages to lower places. A backend that has not been created is null.
   std::array<c10::intrusive_ptr<c10d::Backend>, 3> nccl_backends() const;
 
   std::string name;
-  // The prefix of the group's keys in the job's store, and the group's name in step_time()
-  // (rank/step_time.h). Empty for the world.
+  // All keys of the group in the job's store begin with this text. It is also the name of the group in
+  // step_time() (rank/step_time.h). It is empty for the world.
   std::string key;
   std::vector<int> ranks;
   int rank = -1;
@@ -54,11 +56,13 @@ struct Group::State {
   // Null on a rank that is not a member.
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
-  // NCCL runs the collectives and messages of CUDA tensors. Null and empty: the group has no NCCL.
+  // NCCL runs the collectives and the messages of CUDA tensors. If the group has no NCCL, `nccl` is null and
+  // `messages` is empty.
   c10::intrusive_ptr<c10d::Backend> nccl;
   std::optional<NcclMessages> messages;
   std::atomic<std::int64_t> call_count = 0;  // collectives that this rank has entered
-  // If a receive into CPU memory was abandoned, the place of its peer; -1: none was.
+  // The program can drop a receive that has not ended. If the receive was for CPU memory, this is the place
+  // of its sender. -1 means that there was no such receive.
   std::atomic<int> abandoned_peer = -1;
 };
 
@@ -67,13 +71,14 @@ struct Job::State {
         const NcclOptions& chosen_nccl, std::optional<int> listen_fd);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
-  // Ends the process with exit code 1 if NCCL has given up a group and no exception has reported that.
+  // If NCCL has given up a group and no exception has reported this, the destructor ends the process with
+  // exit code 1.
   ~State();
   void end_gpu_work() noexcept;
 
   World world;
-  // Is constructed before the store: connecting to the store can take minutes, and heartbeats must show
-  // meanwhile that this rank is alive.
+  // It is constructed before the store, because connecting to the store can take minutes. During that time,
+  // `reports` already sends heartbeats, which show that this rank is alive.
   Reports reports;
   c10::Device device;
   std::optional<std::chrono::milliseconds> timeout;
@@ -86,17 +91,18 @@ struct Job::State {
   std::atomic<TimePoint> presence_cleared_at = TimePoint();
 };
 
-// Opens the store (serves it on listen_fd, if given), creates the process group, and waits until all ranks
-// have created theirs.
+// Opens the store. If `listen_fd` is given, this rank serves the store at this socket. Then join() creates
+// the process group, and waits until all ranks have created it.
 Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, const NcclOptions& nccl,
          std::optional<int> listen_fd);
 
-// Creates the group's backends. NCCL's backends for messages are created by the first message.
+// Creates the backends of the group. But the NCCL backends for messages are created later, by the first
+// message.
 void set_backends(Group::State& state, const World& world, const GroupSetup& setup);
 
-// The state of the newest Job; null before the first Job, and after it is destroyed.
+// Returns the state of the newest Job. Returns null if there is no Job yet, or if it has been destroyed.
 std::shared_ptr<Job::State> newest_job_state();
-// These references are valid while a copy of the job or group exists.
+// Each function returns a reference, which is valid as long as a copy of the job or of the group exists.
 Reports& reports_of(const Job& job);
 Job::State& state_of(const Job& job);
 Group::State& state_of(const Group& group);

@@ -1,6 +1,7 @@
-// Tensors in the form in which they are sent: rows of bytes, whatever their type and memory layout.
+// Tensors in the form in which they are sent: as rows of bytes, whatever the type and the memory layout of
+// the tensor are.
 //
-// Plain values for one thread; a Packed keeps its tensor alive.
+// A Packed is a plain value. Only one thread at a time can use it. It keeps its tensor alive.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,11 +18,13 @@ inline std::string shape_text(const at::Tensor& tensor) {
   return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
 }
 
-// A tensor that a collective reads or fills, as one row of elements or bytes. If the tensor's memory is
-// contiguous, the row is that memory. Otherwise it is a copy, which unpack() copies back.
+// A tensor that a collective reads or fills, in the form of one row of elements or bytes. If the memory of
+// the tensor is contiguous, the row is this memory. Otherwise the row is a copy. unpack() then copies the row
+// back into the tensor.
 class Packed {
  public:
-  // Creates a view only where needed: it would take as long as a small collective's path through LibTorch.
+  // Makes a view only if one is needed. Making a view takes as long as all other work of LibTorch for a small
+  // collective.
   explicit Packed(const at::Tensor& tensor)
       : original_(tensor.requires_grad() ? tensor.detach() : tensor),
         packed_(original_.contiguous()),

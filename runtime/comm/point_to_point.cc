@@ -55,7 +55,8 @@ void Work::wait() {
 
 namespace {
 
-// `start` starts the operation with the tensor's bytes, and sets `peer`. `receives`: the bytes are filled.
+// Starts to send or to receive a tensor. `start` gets the bytes of the tensor, starts the operation, and sets
+// `peer`. `receives` is true if the operation fills the bytes.
 template <class Start>
 std::unique_ptr<Work::State> start_between(const Group& group, const std::string& text,
                                            const at::Tensor& tensor, bool receives, const Start& start) {
@@ -91,8 +92,8 @@ int peer_place(const Group& group, int job_rank, const char* function) {
   return place;
 }
 
-// If NCCL carries the tensor, starts the message with NCCL's backend for its direction. Otherwise starts it
-// with the group's own process group.
+// Starts a message. If the tensor is on the GPU whose tensors NCCL sends, uses the NCCL backend for this
+// direction. Otherwise uses the process group of the group.
 template <class Start>
 c10::intrusive_ptr<c10d::Work> start_message(const Group& group, const at::Tensor& bytes, int from, int to,
                                              const Start& start) {

@@ -106,7 +106,7 @@ c10::intrusive_ptr<c10d::Backend> gloo_for(const World& world, const GroupSetup&
                     .group_name = setup.place.prefix,
                     .address = address_in(world),
                     .interfaces = interfaces == nullptr ? "" : interfaces,
-                    // connecting every rank with every other took half of the start of 16 ranks
+                    // Connecting all pairs of ranks would take half of the time that 16 ranks need to start.
                     .lazy = world.agent_serves});
 }
 
@@ -150,7 +150,7 @@ c10::intrusive_ptr<c10d::Backend> shm_for(const GroupSetup& setup) {
                                             .timeout = setup.timeout.value_or(kBackendDefaultTimeout)});
 }
 
-// Creates the backends that the place's backend name requires.
+// Creates the backends of the group. setup.place.backend is the name that says which backends it needs.
 void add_backends(c10d::ProcessGroup& group, const World& world, const GroupSetup& setup) {
   using Type = c10d::ProcessGroup::BackendType;
   if (setup.place.backend == "mpi") {
@@ -174,7 +174,7 @@ void add_backends(c10d::ProcessGroup& group, const World& world, const GroupSetu
 }  // namespace
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupSetup& setup) {
-  // torch::kCUDA means this rank's GPU from now on.
+  // From now on, torch::kCUDA means the GPU of this rank.
   if (setup.device.is_cuda()) c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(setup.device);
   auto group =
       c10::make_intrusive<c10d::ProcessGroup>(prefixed(setup, ""), setup.place.rank, setup.place.size());

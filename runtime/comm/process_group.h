@@ -1,6 +1,7 @@
-// Creates a world's store, device and process group.
+// Creates the store, the device and the process group of a world.
 //
-// The calls block until the required peers are present; the results live as long as they are held.
+// The functions return when the ranks that they need are present. The objects that they return live as long
+// as the caller keeps them.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -17,19 +18,21 @@
 
 namespace muster {
 
-// Opens the store of this attempt. Every key gets the attempt's prefix: a store that outlives an attempt
-// would otherwise give the next attempt the addresses of dead peers. `listen_fd` is a listening socket for
-// the server, which takes ownership of it. Throws std::runtime_error if the store cannot be served, or cannot
-// be reached within the timeout (at most 5 minutes).
+// Opens the store of this attempt. Each key in the store gets a prefix that only this attempt has. Otherwise,
+// if the store outlives an attempt, the next attempt would find the addresses of processes that have ended.
+// `listen_fd` is a socket that already listens. The server of the store uses it and becomes its owner. Throws
+// std::runtime_error if the store cannot be served, or if it cannot be reached within `timeout`. The timeout
+// is at most 5 minutes.
 c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::milliseconds timeout,
                                            std::optional<int> listen_fd);
 
-// Returns the CPU if the world's backend is Gloo or shm, or if no GPU is visible. Otherwise returns
-// "cuda:<local_rank>", and throws std::invalid_argument if that GPU does not exist. Also throws
-// std::invalid_argument if the backend is "nccl" and nccl_loaded() is false.
+// Returns the device of this rank. It is the CPU if the world's backend is Gloo or shm, or if no GPU is
+// visible. Otherwise it is "cuda:<local_rank>". Throws std::invalid_argument if that GPU does not exist.
+// Throws it also if the backend is "nccl" and nccl_loaded() is false.
 c10::Device choose_device(const World& world);
 
-// Returns the address at which other ranks reach this machine; "" stands for the address of its host name.
+// Returns the address at which other ranks reach this machine. If it is "", the machine has the address of
+// its host name.
 std::string address_in(const World& world);
 
 // A rank's place in a group.
@@ -45,7 +48,7 @@ struct GroupPlace {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-// A rank's input for the creation of its part of a group.
+// Has everything that a rank needs to create its part of a group.
 struct GroupSetup {
   GroupPlace place;
   c10::intrusive_ptr<c10d::Store> store;  // the job's
@@ -53,17 +56,19 @@ struct GroupSetup {
   std::optional<std::chrono::milliseconds> timeout;  // empty: each backend's default
 };
 
-// Creates a group with the backends that `setup.place.backend` names. "mpi": MPI for all tensors. "shm":
-// shared memory, only for CPU tensors. "gloo": Gloo, only for CPU tensors. "nccl" or empty: Gloo for CPU
-// tensors, and NCCL for CUDA tensors if the device is a GPU.
+// Creates a group. `setup.place.backend` says which backends it has:
+// - "mpi": MPI for all tensors;
+// - "shm": shared memory, only for CPU tensors;
+// - "gloo": Gloo, only for CPU tensors;
+// - "nccl" or empty: Gloo for CPU tensors. If the device is a GPU, also NCCL for CUDA tensors.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupSetup& setup);
 
 // Creates a group's NCCL backend for messages in one direction. `collectives` is its backend for collectives.
 c10::intrusive_ptr<c10d::Backend> make_nccl_for_messages(
     GroupSetup setup, Direction direction, const c10::intrusive_ptr<c10d::Backend>& collectives);
 
-// All ranks of the job must take part when a group is split off the job's NCCL backend. Call this function on
-// the ranks that are not members of the group.
+// When a group is split off the job's NCCL backend, all ranks of the job must take part. The ranks that are
+// not members of the group call this function to do so.
 void stay_out_of_split(const GroupSetup& setup);
 
 }  // namespace muster

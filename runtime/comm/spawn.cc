@@ -72,22 +72,23 @@ void tell_parent(int fd, const std::string& text) {
   [[maybe_unused]] const auto written = write(fd, record.data(), record.size());
 }
 
-// Creates the child's thread pool if the parent has one from at::set_num_threads(). Without this call, the
-// first thread of the child that asks for the number of threads creates the pool, and torch aborts if two
-// threads do that at the same time.
+// Creates the thread pool of the child, if the parent has one that at::set_num_threads() has made. Otherwise,
+// the pool would be created by the first thread of the child that asks for the number of threads. And if two
+// threads did this at the same time, torch would abort.
 void renew_thread_pool() {
   std::thread([] { at::get_num_threads(); }).join();
 }
 
 [[noreturn]] void run_child(const std::function<void(Job&)>& function, const World& world, int listen_fd,
                             int thrown_fd) {
-  // Only rank 0, which serves the store, keeps the socket. If other ranks kept it, connections to a dead
-  // server would not be refused, but wait.
+  // Rank 0 serves the store, so only rank 0 keeps the socket. Otherwise, if rank 0 died, connections to it
+  // would wait and not be refused.
   if (world.rank != 0) close(listen_fd);
   renew_thread_pool();
   int code = 0;
-  // Declared outside the try block, so that the parent can read this rank's error before its connections
-  // close and the other ranks fail.
+  // The Job is declared outside of the try block, so that it is destroyed after this rank has sent its error
+  // to the parent. When the Job is destroyed, its connections close, and the other ranks fail with errors of
+  // their own.
   std::optional<Job> job;
   try {
     job = join(world, std::nullopt, NcclOptions(),
@@ -97,7 +98,8 @@ void renew_thread_pool() {
     tell_parent(thrown_fd, describe_current_exception());
     code = 1;
   }
-  // A rank that failed has nothing to finish with the others: it exits without destroying its Job.
+  // A rank that has failed exits without destroying its Job, because it has nothing to finish with the other
+  // ranks.
   if (code == 0) job.reset();
   std::fflush(nullptr);
   // Does not call exit(), because functions that the parent registered with atexit are for the parent.
@@ -138,7 +140,8 @@ class Children {
     }
   }
 
-  // Waits until a child ends or for timeout_ms; returns true if a child that ended has failed.
+  // Waits until one or more children have ended, but at most `timeout_ms`. Returns true if one of these
+  // children has failed.
   bool wait(int timeout_ms) {
     std::vector<pollfd> handles;
     for (const Child& child : children_)
@@ -169,9 +172,9 @@ class Children {
     while (std::ranges::any_of(children_, is_dying) && std::chrono::steady_clock::now() < deadline) wait(10);
   }
 
-  // Returns the failure that caused the others:
-  // - if a child has ended without throwing, the failure of that child;
-  // - otherwise the failure of the child that threw first, even if that child still runs.
+  // Finds the failure that caused all others. If a child has ended without throwing, returns the failure of
+  // that child. Otherwise returns the failure of the child that threw first, even if that child is still
+  // running.
   Failure first_failure() {
     for (std::size_t rank = 0; rank < children_.size(); ++rank) {
       Failure failed{.rank = static_cast<int>(rank), .exit_code = 1, .text = {}};
@@ -257,7 +260,8 @@ void spawn(const std::function<void(Job&)>& function, int nprocs) {
   listener->fd.reset();
   while (children.any_running()) {
     if (!children.wait(-1)) continue;
-    // Waits for more failures, because a rank that failed because of another rank can be reaped before it.
+    // Waits for more failures. The reason is that a rank may have failed only because another rank failed,
+    // and the parent may learn of it first.
     children.wait_for_all(kSettle);
     children.wait_for_the_dying();
     const Failure first = children.first_failure();

@@ -9,12 +9,12 @@
 namespace muster {
 namespace {
 
-// Reads variables and keeps the first error, so that callers need not check each variable.
+// Reads variables of the environment. It keeps the first error, so the caller need not check each variable.
 class Reader {
  public:
   explicit Reader(const Environment& environment) : environment_(environment) {}
 
-  // An empty variable counts as unset, as in torch.
+  // A variable that is empty counts as not set, as in torch.
   std::string text(const char* name) const {
     const char* value = environment_(name);
     return value == nullptr ? "" : value;
@@ -64,7 +64,8 @@ void read_job(Reader& reader, World& world) {
   if (step >= 0) world.resume_step = step;
 }
 
-// If neither LOCAL_RANK nor LOCAL_WORLD_SIZE is set, there is one node.
+// Reads this rank's place from the environment. If neither LOCAL_RANK nor LOCAL_WORLD_SIZE is set, all ranks
+// are on one node.
 void read_place(Reader& reader, World& world) {
   const bool one_node = reader.text("LOCAL_RANK").empty() && reader.text("LOCAL_WORLD_SIZE").empty();
   world.local_world_size =

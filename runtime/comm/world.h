@@ -1,7 +1,7 @@
-// A worker's world as described by its environment or init()'s options: a plain value, read and checked in
-// one place.
+// Describes the world of a worker. All of it comes from the worker's environment or from the options of
+// init(). It is read and checked in this one place.
 //
-// read_world() is a pure function of its arguments; it opens and connects nothing.
+// The result of read_world() depends only on its arguments. It opens no files and no connections.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct World {
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
-  // This rank's place among the ranks of its node, which are consecutive. It equals local_rank, except in
-  // jobs where local_rank is 0 on all ranks.
+  // The ranks of a node follow each other. This is the place of this rank among them. It is equal to
+  // local_rank, except in jobs where local_rank is 0 on all ranks.
   int place_on_node = 0;
   int first_rank_on_node() const { return rank - place_on_node; }
   int node_rank = 0;
@@ -49,18 +49,18 @@ struct World {
   std::string trace_file;
 };
 
-// The backends of process groups, by name; process_group.cc creates them.
+// The names of the backends of process groups. process_group.cc creates the backends.
 inline constexpr std::string_view kBackends[] = {"gloo", "nccl", "mpi", "shm"};
 
-// Returns "" if `name` is valid or empty. Otherwise returns "backend 'zeus' is not one of gloo, nccl, mpi,
-// shm"; `what` is the beginning, "backend 'zeus'".
+// Returns "" if `name` is empty or is the name of a backend. Otherwise returns a text such as "backend 'zeus'
+// is not one of gloo, nccl, mpi, shm". `what` is the beginning of this text, here "backend 'zeus'".
 std::string refusal_of_backend(std::string_view name, std::string_view what);
 
-// Returns the value of an environment variable, or nullptr.
+// A function that returns the value of an environment variable, or nullptr if the variable is not set.
 using Environment = std::function<const char*(const char* name)>;
 
-// `init_method`, `rank` and `world_size` are those of InitOptions. An error names the variable or option, its
-// value and what would be right.
+// Reads the world of this worker. `init_method`, `rank` and `world_size` come from InitOptions. An error
+// names the variable or the option. It also says what its value is and what would be right.
 Expected<World> read_world(const std::string& init_method, int rank, int world_size,
                            const Environment& environment);
 

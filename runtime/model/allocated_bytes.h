@@ -1,4 +1,5 @@
-// Counts the bytes that this thread allocates and frees, on any device, while such a guard exists:
+// Counts the bytes that this thread allocates and frees on any device. It counts as long as the guard exists
+// that these lines create:
 //
 //   const auto bytes = std::make_shared<AllocatedBytes>();
 //   const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, bytes);

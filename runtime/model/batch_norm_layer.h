@@ -5,7 +5,8 @@
 
 namespace muster {
 
-// Calls use() with the module in its own type if it is a BatchNorm layer.
+// If the module is a BatchNorm layer, calls use() with a reference of the layer's own type. Otherwise it does
+// nothing.
 template <class Use>
 void with_batch_norm(torch::nn::Module& module, const Use& use) {
   if (auto* const one = module.as<torch::nn::BatchNorm1dImpl>()) use(*one);

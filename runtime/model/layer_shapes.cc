@@ -14,8 +14,8 @@ struct InLayer : at::ObserverContext {
   const torch::nn::Module* layer;
 };
 
-// Returns true for torch's own layers without children. Other modules can run several operators, and it is
-// unknown which one is the last.
+// Returns true for a layer of torch that has no children. Any other module can run several operators, and
+// then it is not known which operator is the last.
 bool is_of_torch(const torch::nn::Module& module) {
   return module.name().starts_with("torch::nn::") && module.children().empty();
 }
@@ -89,7 +89,8 @@ void LayerWatch::operator_ends(const at::RecordFunction& function, at::ObserverC
   const torch::nn::Module* layer = static_cast<InLayer*>(context)->layer;
   for (const c10::IValue& output : function.outputs()) {
     if (!output.isTensor() || !output.toTensor().defined()) continue;
-    // An operator that only makes a view of a parameter, such as its transpose, does not compute the layer.
+    // An operator can only make a view of a parameter, for example its transpose. Such an operator does not
+    // compute the layer.
     for (const at::Tensor& parameter : layer->parameters(/*recurse=*/false))
       if (output.toTensor().is_alias_of(parameter)) return;
     watching->outputs_.emplace(layer, kind_of(output.toTensor()));

@@ -1,10 +1,11 @@
 // Finds the output shapes of a model's layers without changing the model.
 //
-// Modules call each other by plain functions, which cannot be hooked. So there are two ways:
-// - Watch the operators and their inputs. The first operator that gets a parameter of a torch::nn layer
+// Modules call each other by ordinary functions, so nothing can observe these calls. Instead, there are two
+// ways to find the shapes:
+// - Observe the operators and their inputs. The first operator that gets a parameter of a torch::nn layer
 //   computes that layer.
-// - Run the layers of a Sequential, one after the other.
-// Use both on the thread of the forward pass.
+// - If the model is a Sequential, run its layers one after the other.
+// Use both on the thread that runs the forward pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,7 +26,8 @@ using OutputKinds = std::unordered_map<const torch::nn::Module*, OutputKind>;
 
 OutputKind kind_of(const at::Tensor& tensor);
 
-// While a LayerWatch exists, it notes the outputs of `module`'s torch::nn layers that this thread computes.
+// Watches the layers of `module` that are layers of torch::nn. While a LayerWatch exists, it notes the output
+// of each of these layers that the current thread computes.
 class LayerWatch {
  public:
   explicit LayerWatch(const torch::nn::Module& module);
@@ -46,8 +48,9 @@ class LayerWatch {
   at::CallbackHandle handle_ = 0;
 };
 
-// Adds the outputs of the layers in each Sequential of `module`. Runs a layer on zeros if the shape of its
-// input is known. `input` is the kind of `module`'s input, or nothing if it is unknown.
+// Adds the outputs of the layers in each Sequential of `module` to `outputs`. If the shape of a layer's input
+// is known, runs the layer on zeros of this shape. `input` describes the input of `module`. It is empty if it
+// is not known.
 void walk_through_sequentials(torch::nn::Module& module, const std::optional<OutputKind>& input,
                               OutputKinds& outputs);
 

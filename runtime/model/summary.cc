@@ -10,8 +10,8 @@
 namespace muster {
 namespace {
 
-// Sets a module to eval mode. The destructor restores the modes of all its modules and the
-// CPU's random generator.
+// Sets a module to eval mode. The destructor gives this module and all modules in it the modes that they had
+// before. It also restores the random generator of the CPU.
 class Untouched {
  public:
   explicit Untouched(torch::nn::Module& module) : generator_(at::detail::getDefaultCPUGenerator()) {
@@ -37,7 +37,8 @@ class Untouched {
   std::vector<std::pair<torch::nn::Module*, bool>> modes_;
 };
 
-// Returns "Conv2d" for a "torch::nn::Conv2dImpl".
+// Returns the type of a module without its namespace and without "Impl". For a "torch::nn::Conv2dImpl", it
+// returns "Conv2d".
 std::string type_of(const torch::nn::Module& module) {
   std::string name = module.name();
   const std::size_t arguments = std::min(name.find('<'), name.size());

@@ -1,6 +1,8 @@
-// LibTorch's layers call at::batch_norm, and the dispatcher first calls its autograd kernel. When the first
-// layer is converted, put_in_kernels() replaces that kernel by batch_norm_of_all(). If a layer's running mean
-// has a SyncMark, the new kernel uses the group in the mark. Otherwise it calls PyTorch's kernel.
+// The layers of LibTorch call at::batch_norm(). torch's dispatcher, which finds the function for each
+// operator, first calls the function that is registered for autograd. When the first layer is converted,
+// put_in_kernels() registers batch_norm_of_all() in its place. It looks at the running mean of the layer. If
+// the running mean has a SyncMark, batch_norm_of_all() uses the group in the mark. Otherwise it calls
+// PyTorch's function.
 
 #include <ATen/ops/batch_norm_native.h>
 #include <fmt/format.h>
@@ -41,7 +43,7 @@ struct GroupHolder : torch::CustomClassHolder {
   Group group;
 };
 
-// Returns all dimensions except dimension 1, that of the features.
+// Returns all dimensions except dimension 1. Dimension 1 is that of the features.
 std::vector<std::int64_t> reduced_dimensions(const at::Tensor& input) {
   std::vector<std::int64_t> dimensions{0};
   for (std::int64_t i = 2; i < input.dim(); ++i) dimensions.push_back(i);
@@ -61,7 +63,8 @@ struct BatchStatistics {
   double count = 0;
 };
 
-// Combines the ranks' statistics by Chan's formula, which is as exact as one pass over all values.
+// Combines the statistics of all ranks by Chan's formula. This is as exact as computing them from all values
+// at once.
 BatchStatistics statistics_of_all(const Group& group, const at::Tensor& input) {
   const std::int64_t features = input.size(1);
   const auto doubles = input.options().dtype(at::kDouble);
@@ -135,8 +138,8 @@ class SyncBatchNormFunction : public torch::autograd::Function<SyncBatchNormFunc
       gradients[1] = (product_sum * inverse_deviation).to(weight.scalar_type());
       gradients[2] = grad_sum.to(weight.scalar_type());
     }
-    // The input of a model's first layer needs no gradient. In that case all ranks return here, so none
-    // waits in all_reduce().
+    // If the layer is the first one of a model, its input needs no gradient. This is so on all ranks. So all
+    // of them return here, and no rank waits in all_reduce().
     if (!context->needs_input_grad(0)) return gradients;
     const at::Tensor sums = at::cat({grad_sum, product_sum});
     all_reduce(group->group, sums);
@@ -167,8 +170,8 @@ at::Tensor batch_norm_of_all(const at::Tensor& input, const std::optional<at::Te
                                       Layer{*running_mean, *running_var, momentum, eps, mark->group});
 }
 
-// Registers the kernels once and never removes them: at the end of the process, torch may have destroyed
-// its tables already.
+// Registers this file's kernels with torch when it is called first. It never removes them, because torch may
+// already have destroyed its tables of kernels when the process ends.
 void put_in_kernels() {
   static const bool done = [] {
     for (const auto key : {c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA}) {
@@ -206,7 +209,8 @@ void SyncBatchNormImpl::take(const Layer& layer) {
   train(layer.is_training());
 }
 
-// Converts all layers or none: checks each layer before it converts the first one.
+// Checks all layers before it converts the first one. So if a layer cannot be converted, no layer has
+// changed.
 void detail::synchronize_batch_norms(torch::nn::Module& module, const Group& group) {
   std::vector<std::pair<std::string, at::Tensor>> layers;
   std::vector<torch::nn::SequentialImpl*> sequentials;
@@ -255,8 +259,8 @@ void SyncBatchNormImpl::reset() {
   mark_layer(running_mean, group_);
 }
 
-// Does what LibTorch's forward() does, but accepts a batch with one value for each feature, because other
-// ranks can have more.
+// Does the same as LibTorch's forward(). But LibTorch refuses a batch that has only one value for each
+// feature. This function accepts it, because other ranks can have more values.
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   _check_input_dim(input);
   double momentum = options.momentum().value_or(0);

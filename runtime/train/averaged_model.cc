@@ -35,7 +35,8 @@ struct AveragedLists {
   std::vector<at::Tensor> averages, values;
 };
 
-// Moves each average toward the value by `share`. Copies integers, such as counts of batches.
+// Changes each average: `share` of the new average is the value, and `1 - share` is the old average.
+// Integers, such as counts of batches, are only copied.
 void move_by(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values, double share) {
   std::map<std::pair<std::string, at::ScalarType>, AveragedLists> all;
   for (std::size_t i = 0; i < averages.size(); ++i) {
@@ -56,7 +57,7 @@ std::vector<at::Tensor> detached(const std::vector<at::Tensor>& tensors) {
   return all;
 }
 
-// Calls use() with each BatchNorm layer, as a reference to its concrete class.
+// Calls use() once for each BatchNorm layer, with a reference of the layer's own type.
 template <class Use>
 void for_each_batch_norm(torch::nn::Module& module, const Use& use) {
   module.apply([&](torch::nn::Module& each) { with_batch_norm(each, use); });
@@ -72,8 +73,8 @@ void average_statistics(const Group& group, Layer& layer) {
   all_reduce(group, sums);
   const std::int64_t features = layer.running_mean.numel();
   const at::Tensor of_all = sums.narrow(0, 2 * features, 1);
-  // Does not add up the counts of a synchronized layer: each rank has already counted the batches
-  // of all ranks.
+  // If the layer is synchronized, its count is not changed: each rank has already counted the batches of all
+  // ranks.
   if (!detail::is_synchronized(layer.running_mean)) layer.num_batches_tracked.copy_(of_all.squeeze(0));
   if (of_all.item<double>() == 0) return;
   layer.running_mean.copy_(sums.narrow(0, 0, features) / of_all);
@@ -118,7 +119,7 @@ void detail::update_batch_norm(torch::nn::Module& module, const Group* group,
   const torch::NoGradGuard no_grad;
   std::vector<std::optional<double>> momenta;
   const bool was_training = module.is_training();
-  // Restores the module, even if forward_all() throws.
+  // Gives the module its old settings again. This happens even if forward_all() throws.
   const auto put_back = [&] {
     std::size_t next = 0;
     for_each_batch_norm(module, [&](auto& layer) { layer.options.momentum(momenta[next++]); });

@@ -31,13 +31,15 @@ at::Tensor predicted_classes(const at::Tensor& predictions, std::int64_t num_cla
                   num_classes == 2 ? ", probabilities [examples]" : "", num_classes));
 }
 
-// Returns one quotient for each class. `0 / 0` gives 0. The counts are doubles, which are exact up to `2^53`.
+// Divides `part` by `whole` for each class. The result is 0 where `whole` is 0. The counts are doubles. These
+// are exact up to `2^53`.
 at::Tensor quotient(const at::Tensor& part, const at::Tensor& whole) {
   return torch::where(whole != 0, part / whole, 0.0);
 }
 
-// `matrix` has the counts as double: its rows are true classes, its columns predictions. `score` gets the
-// numbers of hits, wrong predictions and misses.
+// Computes a score from the counts in `matrix`. Its rows are the true classes, and its columns are the
+// predicted classes. The counts are doubles. `score` computes a score from three numbers: the hits, the wrong
+// predictions and the misses. `average` says how the scores of the classes are combined.
 template <class Score>
 at::Tensor averaged(const at::Tensor& matrix, Average average, const Score& score) {
   const at::Tensor hit = matrix.diagonal();
@@ -85,7 +87,8 @@ void ConfusionMatrix::update(const at::Tensor& predictions, const at::Tensor& ta
                                             predicted.numel(), shape_of(target),
                                             c10::toString(target.scalar_type())));
   const at::Tensor counted = expanded_mask("a confusion matrix", mask, predicted);
-  // A masked value need not be a class. Replaces it by class 0, and adds 0 to the count of class 0.
+  // A masked value need not be a valid class. So it is replaced by class 0, and it adds 0 to the count of
+  // class 0.
   const at::Tensor row = torch::where(counted, target.to(predicted.device(), at::kLong), 0);
   const at::Tensor column = torch::where(counted, predicted, 0);
   check_classes("the targets", row, num_classes_);

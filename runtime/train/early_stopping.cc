@@ -13,8 +13,8 @@
 namespace muster {
 namespace {
 
-// Returns the mean of all ranks' values. Every rank adds in the same order, so all get the same bits. If all
-// values are equal, returns that value without rounding.
+// Returns the mean of the values of all ranks. Every rank adds them in the same order, so all ranks get the
+// same bits. If all values are equal, returns this value, without a rounding error.
 double agree(const Group& group, double mine) {
   const at::Tensor all = torch::empty({group.size()}, at::kDouble);
   all_gather_into_tensor(group, all, torch::full({1}, mine, at::kDouble));

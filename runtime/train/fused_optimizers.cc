@@ -50,7 +50,7 @@ State& state_of(optim::Optimizer& optimizer, const at::Tensor& parameter) {
   return static_cast<State&>(*state);
 }
 
-// Does the same as zeros_like(). On a CPU, uses huge pages, because each step reads and writes the whole
+// Does the same as zeros_like(). On a CPU, the memory has huge pages. Each step reads and writes the whole
 // state, and this is faster in huge pages.
 at::Tensor zeros_in_huge_pages(const at::Tensor& parameter) {
   constexpr std::uintptr_t kHugePage = 2 << 20;
@@ -69,8 +69,9 @@ void step_adam(optim::Optimizer& optimizer, const Kernel& kernel) {
   for (optim::OptimizerParamGroup& group : optimizer.param_groups()) {
     const auto& options = static_cast<const Options&>(group.options());
     ListsByKind all;
-    // For each number of steps and device: a tensor with that number. Usually all parameters have made the
-    // same number of steps.
+    // The kernel needs the number of steps as a tensor on the parameter's device. This map has one such
+    // tensor for each number of steps and each device. Usually all parameters have made the same number of
+    // steps.
     std::map<std::pair<std::int64_t, c10::Device>, at::Tensor, decltype([](const auto& a, const auto& b) {
                return std::tuple(a.first, a.second.type(), a.second.index()) <
                       std::tuple(b.first, b.second.type(), b.second.index());
@@ -130,7 +131,8 @@ at::Tensor FusedSGD::step(LossClosure closure) {
   at::Tensor loss = loss_of(closure);
   for (optim::OptimizerParamGroup& group : param_groups()) {
     const auto& options = static_cast<const optim::SGDOptions&>(group.options());
-    // Parameters at their first step need a separate kernel call, because their momentum is their gradient.
+    // At the first step of a parameter, its momentum is its gradient. So parameters at their first step need
+    // a separate call of the kernel.
     for (const bool first_step : {false, true}) {
       ListsByKind all;
       for (const at::Tensor& parameter : group.params()) {

@@ -36,8 +36,9 @@ void scale_batches(const GradientBatches& batches, const at::Tensor& scale) {
   for (const auto& batch : batches) at::_foreach_mul_(batch.gradients, scale.to(batch.gradients[0].device()));
 }
 
-// Combines the norms of the ranks in each group, one group after the other. Computes in double, because Half
-// cannot hold the square of a norm of 300, and parts of a model can have different types.
+// Combines the norms of all ranks in the first group, then of all ranks in the next group, and so on. It
+// computes in double for two reasons. Half cannot hold the square of a norm of 300. And parts of a model can
+// have different types.
 at::Tensor norm_over(const std::vector<Group>& groups, at::Tensor norm, double norm_type) {
   if (groups.empty()) return norm;
   if (!(norm_type > 0))
@@ -62,8 +63,8 @@ std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& gradients, doubl
   return norms;
 }
 
-// Computes `max_norm / (norm + 1e-6)` as Python does, with the reciprocal first. The caller applies even a
-// scale of 1, because a check for 1 would wait for the GPU.
+// Computes `max_norm / (norm + 1e-6)`. Like Python, it first computes the reciprocal. If the result is 1, the
+// caller still multiplies the gradients by it. Checking for 1 would mean to wait for the GPU.
 at::Tensor clip_scale(const at::Tensor& norm, double max_norm) {
   return ((norm + 1e-6).reciprocal() * max_norm).clamp_max(1.0);
 }

@@ -8,8 +8,8 @@
 namespace muster {
 namespace {
 
-// Replaces a layer in a Sequential's list of calls. The layer stays the Sequential's child, so that names and
-// parameters do not change.
+// Takes the place of a layer in the list of layers that a Sequential calls. The layer itself is still a child
+// of the Sequential, so the names and parameters do not change.
 class HookedLayer : public torch::nn::Module {
  public:
   explicit HookedLayer(torch::nn::AnyModule layer) : layer_(std::move(layer)) {}

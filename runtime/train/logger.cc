@@ -14,8 +14,8 @@ namespace muster {
 
 namespace {
 
-// In a trial of a sweep, reports the metrics, because the sweep compares its trials by them. Leaves out tags
-// that cannot name a metric.
+// If this job is a trial of a sweep, reports the metrics to the agent, because the sweep compares its trials
+// by them. A tag that is not a valid name of a metric is left out.
 void report_of_trial(const std::map<std::string, double>& metrics, std::int64_t step) {
   if (std::getenv("MUSTER_TRIAL") == nullptr || step < 0) return;
   const auto job = newest_job_state();
@@ -28,7 +28,7 @@ void report_of_trial(const std::map<std::string, double>& metrics, std::int64_t 
 
 }  // namespace
 
-// Every rank checks, though only one writes, so that all ranks throw.
+// Only rank 0 writes, but every rank checks the tag. So all ranks throw the same error.
 void Logger::require_tag(const std::string& tag) const {
   if (has_columns_ && RunRecords::is_column(tag))
     throw std::invalid_argument(

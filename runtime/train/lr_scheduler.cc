@@ -12,8 +12,8 @@ namespace {
 
 namespace optim = torch::optim;
 
-// Calls use(value, set) for the group's momentum or beta1. `set(value)` changes it. Does nothing if the
-// group has neither.
+// If the optimizer has a momentum or a beta1 in this group, calls use(value, set). `value` is the momentum or
+// beta1, and `set(value)` changes it. If it has neither, does nothing.
 template <class Use>
 void with_momentum(optim::OptimizerOptions& options, const Use& use) {
   const auto momentum = [&](auto* of) {

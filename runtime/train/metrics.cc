@@ -19,7 +19,8 @@ Value reduce_value(const Group& group, Value value, ReduceOp op) {
   return tensor.item<Value>();
 }
 
-// Sums [sum, weight] over all ranks. Returns the sum divided by the weight.
+// The tensor has two elements: a sum and a weight. Adds them up over all ranks, and returns the sum divided
+// by the weight.
 double mean_of(const Group& group, const at::Tensor& sum_and_weight) {
   all_reduce(group, sum_and_weight);
   const auto weight = sum_and_weight[1].item<double>();
@@ -83,7 +84,7 @@ void MeanMetric::update(const at::Tensor& values, double weight) {
 void MeanMetric::update_masked(const at::Tensor& values, const at::Tensor& mask) {
   const torch::NoGradGuard no_grad;
   const at::Tensor here = expanded_mask("MeanMetric", mask, values);
-  // Uses where(), because in a product a masked infinity would become NaN.
+  // A masked value can be infinite. A product of this value and 0 would be NaN, so this code uses where().
   add(torch::where(here, values, 0).sum(torch::kDouble), here.sum(torch::kDouble));
 }
 void MeanMetric::add(const at::Tensor& sum, const at::Tensor& weight) {
@@ -106,7 +107,7 @@ void Accuracy::update(const at::Tensor& scores, const at::Tensor& target, const 
         "Accuracy: top_k is {}; it must be between 1 and {}, the number of classes", top_k_, scores.size(1)));
   const torch::NoGradGuard no_grad;
   const at::Tensor counted = expanded_mask("Accuracy", mask, target);
-  // Replaces masked targets, because they need not be classes.
+  // Puts class 0 in the place of each target that is masked, because such a target need not be a valid class.
   check_classes("Accuracy", torch::where(counted, target, 0), scores.size(1));
   const at::Tensor here = target.to(scores.device());
   const at::Tensor right = top_k_ == 1 ? scores.argmax(1).eq(here)
@@ -138,7 +139,7 @@ void Perplexity::update(const at::Tensor& logits, const at::Tensor& target, cons
                     shape_of(logits), shape_of(target)));
   const torch::NoGradGuard no_grad;
   const at::Tensor counted = expanded_mask("Perplexity", mask, target);
-  // A masked target can be outside of the vocabulary, such as -100.
+  // If a target is masked, it can be outside of the vocabulary, for example -100.
   const at::Tensor tokens = torch::where(counted, target, 0).to(logits.device(), at::kLong).unsqueeze(-1);
   const at::Tensor surprise = -torch::log_softmax(logits, -1, at::kDouble).gather(-1, tokens).squeeze(-1);
   mean_.update_masked(surprise, counted);

@@ -37,8 +37,8 @@ constexpr std::string_view kOutOfMemory[] = {
     "CUSPARSE_STATUS_ALLOC_FAILED",
 };
 
-// Holds the state that a step changes, except gradients. put_back() restores the state and drops the
-// gradients before the step is repeated.
+// Keeps a copy of the state that a step changes. put_back() restores this state, so that the step can be
+// repeated. The copy does not have the gradients: put_back() removes them.
 class Before {
  public:
   Before(torch::nn::Module& module, c10::Device device) : module_(module) {
@@ -54,7 +54,8 @@ class Before {
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].detach().copy_(buffers_[i]);
     drop_grads(module_);
   }
-  // Resets each gradient by itself, because the module's zero_grad() would throw on views of buckets.
+  // Resets each gradient separately. The module's zero_grad() would throw if a gradient is a view of a
+  // bucket.
   static void drop_grads(const torch::nn::Module& module) {
     for (const at::Tensor& each : module.parameters()) each.mutable_grad().reset();
   }
@@ -65,9 +66,9 @@ class Before {
   std::vector<at::Tensor> states_, buffers_;
 };
 
-// Returns unused memory to the GPU if it is more than a quarter of what the allocator keeps. The allocator
-// returned unused memory when it ran out, but not the blocks that the failed step held. Call this when the
-// step's tensors are freed.
+// Returns unused memory to the GPU if it is more than a quarter of the memory that the allocator has. When
+// memory ran out, the allocator returned all unused memory. But at that time, the failed step still held many
+// blocks. Call this function after the tensors of that step have been freed.
 void give_back_fragments(c10::Device device) {
   if (!device.is_cuda()) return;
   auto* const allocator = c10::getDeviceAllocator(at::kCUDA);
@@ -78,7 +79,8 @@ void give_back_fragments(c10::Device device) {
   if (reserved - used > reserved / 4) allocator->emptyCache();
 }
 
-// Runs `body`. If memory ran out, returns the first line of the error, else "". Rethrows other exceptions.
+// Runs `body`. If memory runs out in it, returns the first line of the error message. Otherwise returns "".
+// Throws all other exceptions again.
 template <class Body>
 std::string lack_of_memory_in(const Body& body) {
   try {
@@ -131,8 +133,8 @@ at::Tensor OomSafeStep::attempt(std::int64_t size, const Loss& loss) const {
     part.backward();
     sum = sum.defined() ? sum + part.detach() : part.detach();
   }
-  // Allocates and frees as much memory as the reduction will need. If memory runs out only in the reduction,
-  // the ranks can no longer repeat the step.
+  // The reduction after this attempt needs memory. If it ran out there, the ranks could no longer repeat the
+  // step. So this allocates as much memory now, and frees it again.
   if (reduction_bytes_) at::empty({reduction_bytes_()}, at::dtype(at::kByte).device(group_.device()));
   return sum;
 }

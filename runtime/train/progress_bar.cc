@@ -50,8 +50,8 @@ ProgressBar::ProgressBar(ProgressBar&&) noexcept = default;
 
 ProgressBar::~ProgressBar() {
   if (state_ == nullptr || !state_->shown) return;
-  // Prints the last step of a loop that was left early. Does not read the loss from the device, because that
-  // throws if the device has failed.
+  // The loop may have ended early. Then the bar prints the last step. It does not print the loss, because
+  // reading the loss from the device throws if the device has failed.
   state_->loss_tensor = at::Tensor();
   if (state_->step != state_->printed_step && state_->step > state_->options.first_step)
     state_->print(std::chrono::steady_clock::now());

@@ -34,7 +34,7 @@ std::string line_of(const nlohmann::ordered_json& row) {
   return row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// Returns the text as a CSV field (RFC 4180).
+// Returns the text in the form of a CSV field (RFC 4180), that is, in quotes if necessary.
 std::string csv_of(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -71,7 +71,8 @@ std::string png_of(event_records::Size size, std::string_view pixels) {
   std::string header;
   for (const std::int64_t side : {size.width, size.height})
     for (const int shift : {24, 16, 8, 0}) header += static_cast<char>(side >> shift);
-  // 8 bits per channel, gray (0) or color (2), deflate, no filter, not interlaced
+  // The next bytes of the header: 8 bits for each channel; 0 for gray or 2 for colors; compressed by deflate;
+  // without filters; not interlaced.
   header += {8, static_cast<char>(size.channels == 1 ? 0 : 2), 0, 0, 0};
   std::string png("\x89PNG\r\n\x1a\n");
   add_chunk(png, "IHDR", header);
@@ -187,8 +188,8 @@ Status RunRecords::prepare() {
     if (csv_.size == 0) write(csv_, "step,time,tag,value\n");
   }
   if (!formats_.tensorboard) return {};
-  // TensorBoard reads files in the order of their names, which begin with a time. The new file must be the
-  // last one, even if it follows files of a host whose clock is ahead.
+  // TensorBoard reads the files in the order of their names, and the names begin with a time. The new file
+  // must be the last one, even if an older file was written on a host whose clock is ahead.
   std::int64_t seconds = unix_ns() / 1'000'000'000;
   for (const auto& [name, size] : mark_.sizes) {
     if (!name.starts_with(kEvents)) continue;
@@ -201,21 +202,23 @@ Status RunRecords::prepare() {
   if (Status opened = open(events_); !opened) return opened;
   const double time = unix_seconds();
   write(events_, event_records::beginning(time));
-  // A running TensorBoard may have read rows that cut() has removed. This record makes it drop them.
+  // A TensorBoard that runs now may already have read rows that cut() has removed. This record tells it to
+  // forget these rows.
   if (mark_.newest_step >= 0) write(events_, event_records::restart({time, mark_.newest_step + 1}));
   return {};
 }
 
-// Removes the files that this process made before go_on_from(). If this training's files were moved to
-// before-N, moves them back. This process moves them if it writes rows before go_on_from(); another training
-// moves them if it starts fresh.
+// Removes the files that this process made before go_on_from(). Then it looks for the files that the mark
+// names. If they were moved to a directory "before-N", this function moves them back. There are two reasons
+// why they can be there: this process wrote rows before go_on_from(), or another training started in the same
+// directory from its beginning.
 Status RunRecords::find_marked() {
   const std::vector<std::string> mine = std::exchange(made_before_, {});
   for (const std::string& name : mine)
     if (Status removed = remove(name); !removed) return removed;
   if (mark_.sizes.empty() || has_marked(directory_)) return {};
-  // Looks at the newest before-N first: if several have files of these names, the newest has those
-  // of this training.
+  // Begins with the newest "before-N". If files with these names are in several of them, those in the newest
+  // belong to this training.
   int last = 0;
   while (std::filesystem::exists(place_aside(last + 1))) ++last;
   for (; last > 0; --last) {
@@ -267,8 +270,8 @@ Status RunRecords::cut() {
       if (mark_.sizes.empty() || !name.starts_with(kEvents)) {
         others.push_back(name);
       } else if (name.ends_with(mark_.run)) {
-        // Another process continued from the same mark. Removes its file, because this training
-        // repeats its rows.
+        // The name shows that another process has continued the run from the same mark. Its file is removed,
+        // because this process writes the same rows again.
         if (Status removed = remove(name); !removed) return removed;
       }
       continue;

@@ -41,11 +41,12 @@ class RunRecords {
 
   // Returns the mark as JSON text.
   std::string mark() const;
-  // Continues the files from the mark, when the next row is written. Rows that this process has
-  // written before do not belong to the continued run, so it removes them. Returns kCorrupt if `mark`
-  // is not from mark().
+  // Call it to continue a run whose mark() was saved. The files continue from this mark when the next row is
+  // written. This process may have written rows before that. They do not belong to the run, so they are
+  // removed. Returns kCorrupt if `mark` is not a text that mark() has returned.
   Status go_on_from(const std::string& mark);
-  // Returns true if rows of metrics.jsonl have a member of this name. Such a name cannot be a tag.
+  // Returns true if Muster itself writes a member of this name into the rows of metrics.jsonl. A program
+  // cannot use such a name as a tag.
   static bool is_column(std::string_view tag) { return tag == "step" || tag == "time" || tag == "hparams"; }
 
  private:

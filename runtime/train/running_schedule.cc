@@ -35,10 +35,12 @@ const Value& of_group(const std::vector<Value>& values, std::size_t group) {
   return values[values.size() == 1 ? 0 : group];
 }
 
-// next_lr() computes the rate of a step. Where Python computes it from the rate before, next_lr() does, too.
+// There is a next_lr() for each schedule. It computes the rate of a step. If Python's schedule computes the
+// rate from the rate of the step before, next_lr() does so, too.
 //
-// A SequentialLR calls start_lr() when it starts a schedule. start_lr() is Python's closed form at step 0. A
-// schedule without a closed form has no start_lr().
+// A SequentialLR calls start_lr() when it starts a schedule. Some of Python's schedules have a closed form,
+// that is, a formula that gives the rate of any step. start_lr() is this formula for step 0. The other
+// schedules have no start_lr().
 
 double next_lr(const LambdaLR& options, const Place& at) {
   return at.base_lr * of_group(options.lr_lambda, at.group)(at.epoch);
@@ -290,7 +292,8 @@ RunningSchedule::RunningSchedule(const LRSchedule& schedule, std::vector<Schedul
   }
 }
 
-// Undoes the first steps that the children's constructors have made. Makes only the first child's step again.
+// The constructor of each child has made the child's first step. This function undoes these steps. Then it
+// repeats only the step of the first child.
 void RunningSchedule::begin_sequence(std::vector<ScheduledGroup>& groups) {
   for (ScheduledGroup& group : groups) group.lr = group.initial_lr;
   for (RunningSchedule& child : children_) --child.last_epoch_;
@@ -313,7 +316,7 @@ void RunningSchedule::begin_one_cycle(const OneCycleLR& options, std::vector<Sch
   }
 }
 
-// Makes one step of a schedule without children.
+// Makes one step of a schedule that does not consist of other schedules.
 void RunningSchedule::advance(std::vector<ScheduledGroup>& groups, bool initial) {
   if (const auto* const restarts = std::get_if<CosineAnnealingWarmRestarts>(&schedule_)) {
     if (last_epoch_ < 0) {

@@ -1,8 +1,8 @@
-// A schedule in progress: computes the rates of an optimizer's groups after each step. Does the same
-// arithmetic operations as torch/optim/lr_scheduler.py. Each rate is computed from the one before, so
-// rounding differences would add up.
+// Computes the rates of an optimizer's groups after each step. It makes the same arithmetic operations as
+// torch/optim/lr_scheduler.py. This matters because each rate is computed from the previous one, so different
+// rounding errors would add up.
 //
-// Works only on numbers: LRScheduler copies them from and to an optimizer.
+// This class works only on numbers. LRScheduler copies them from an optimizer and back to it.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// The values that Python keeps in an optimizer's param_groups.
+// The values of a group that Python keeps in the optimizer's param_groups.
 struct ScheduledGroup {
   double lr = 0;
   std::optional<double> momentum;  // or beta1
@@ -27,8 +27,8 @@ struct ScheduledGroup {
 
 class RunningSchedule {
  public:
-  // Sets the rates of the first step. Throws std::invalid_argument, which names the option, if an
-  // option is wrong.
+  // Sets the rates of the first step. If an option is wrong, throws std::invalid_argument, which names the
+  // option.
   RunningSchedule(const LRSchedule& schedule, std::vector<ScheduledGroup>& groups);
 
   void step(std::vector<ScheduledGroup>& groups);
@@ -39,8 +39,8 @@ class RunningSchedule {
   std::int64_t last_epoch() const;
   std::string kind() const;  // "SequentialLR(LinearLR, CosineAnnealingLR)"
 
-  // write() appends the state as numbers. read() takes the numbers in the same order, from `next` on,
-  // and advances `next`.
+  // write() appends the state of the schedule to `numbers`. read() takes the same numbers out of `numbers`.
+  // It begins at the index `next`, and sets `next` to the index behind them.
   void write(std::vector<double>& numbers) const;
   void read(const std::vector<double>& numbers, std::size_t& next);
 

@@ -43,8 +43,8 @@ struct Magnitudes {
   bool wide;  // true: the wider ranges of TrivialAugmentWide
   int bins;
 };
-// Returns magnitude number `bin` for an image of this size. Returns nothing if the augmentation
-// has no magnitude.
+// An augmentation has several magnitudes, and `bin` is the index of one. Returns this magnitude for an image
+// of this size. Returns nothing if the augmentation has no magnitude.
 std::optional<double> magnitude_of(Augmentation augmentation, const Magnitudes& magnitudes, int bin,
                                    const ImageSize& size);
 // Returns true if the augmentation's magnitude can also be negative.

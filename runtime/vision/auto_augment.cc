@@ -101,7 +101,8 @@ double linspace(double first, double last, int bin, int bins) {
   return at::linspace(first, last, bins, at::kFloat)[bin].item<float>();
 }
 
-// Returns the number of bits that posterize() keeps: 8 at the first bin, `8 - taken` at the last.
+// The operation posterize() keeps some of the 8 bits of each value. Returns how many bits it keeps: 8 for the
+// first bin, and `8 - taken` for the last.
 double bits(int bin, int bins, double taken) {
   const auto bins_of_a_bit = static_cast<float>((bins - 1) / taken);
   return std::nearbyint(8 - static_cast<float>(bin) / bins_of_a_bit);
@@ -116,7 +117,8 @@ functional::Turn turn_of(std::string_view who, InterpolationMode interpolation,
   return {.who = who, .interpolation = interpolation, .fill = fill};
 }
 
-// Applies the augmentation with magnitude number `bin`. If the magnitude can be negative, draws its sign.
+// Applies the augmentation to the image. `bin` is the index of the magnitude. If the magnitude can be
+// negative, its sign is drawn at random.
 at::Tensor augment_somehow(const at::Tensor& image, Augmentation augmentation, const Magnitudes& magnitudes,
                            int bin, const functional::Turn& turn) {
   const double magnitude =

@@ -72,7 +72,7 @@ Expected<BmpHeader> bmp_header_of(std::span<const std::uint8_t> bytes) {
   return header;
 }
 
-// Where red, green and blue are in a pixel of 16, 24 or 32 bits.
+// Says which part of a pixel is red, green and blue, for pixels of 16, 24 or 32 bits.
 struct BmpFields {
   bool five_six_five = false;                 // for 16 bits; true: green has six bits; false: all have five
   std::array<std::size_t, 3> bytes{2, 1, 0};  // for 24 and 32 bits: where in a pixel red, green and blue are
@@ -95,9 +95,9 @@ std::optional<BmpFields> bmp_fields_of(unsigned bits, const std::array<std::uint
   return fields;
 }
 
-// Pillow ignores two kinds of palettes. If color number i is gray level i, it uses each value as its gray
-// level. If the palette is only black and white, it reads 0 as black and all other values as white. In all
-// other palettes, missing colors are black.
+// Reads the palette as Pillow does. Pillow does not use a palette in two cases. If each color i is just the
+// gray level i, it takes each value as a gray level. If the palette has only black and white, it takes 0 as
+// black and all other values as white. In all other palettes, the colors that are missing are black.
 Expected<BmpPalette> bmp_palette_of(std::span<const std::uint8_t> entries, const BmpHeader& header) {
   const std::size_t step = header.palette_entry_bytes, count = entries.size() / step;
   const bool two = header.color_count <= 2;
@@ -116,8 +116,8 @@ Expected<BmpPalette> bmp_palette_of(std::span<const std::uint8_t> entries, const
   return palette;
 }
 
-// Reads run-length encoded values (RLE4, RLE8). Fills a line that ends early with zeros. Fails if the
-// picture ends early.
+// Reads values that are compressed by run-length encoding (RLE4 and RLE8). If a line ends early, fills it
+// with zeros. If the picture ends early, fails.
 class BmpRuns {
  public:
   BmpRuns(std::span<const std::uint8_t> bytes, const BmpHeader& header)
@@ -241,8 +241,8 @@ class BmpDecoder : public RgbDecoder {
   }
 
  private:
-  // The pixels follow the palette or the masks. If the header does not say where, read_palette() and
-  // read_masks() also set pixels_at.
+  // The pixels come after the palette or, if there is none, after the color masks. A header can leave out
+  // where the pixels begin. Then read_palette() and read_masks() set header_.pixels_at.
   Status read_palette() {
     const std::size_t at = kBmpFileHeader + header_.header_size;
     if (header_.color_count > 65536)

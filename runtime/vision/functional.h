@@ -17,9 +17,9 @@ namespace muster::transforms::functional {
 
 // ---- Geometry
 
-// Throws std::invalid_argument, with a text that begins with `who`, in two cases:
-// - The number of fill values is neither 1 nor that of the image's channels.
-// - The image is too small to reflect that many pixels.
+// Throws std::invalid_argument in two cases. Its text begins with `who`.
+// - The number of fill values is neither 1 nor the number of the image's channels.
+// - The mode reflects the image, but the image has fewer pixels than the padding needs.
 at::Tensor pad(std::string_view who, const at::Tensor& image, const Padding& padding,
                const PadOptions& options);
 at::Tensor resize(const at::Tensor& image, const ImageSize& size, const ResizeOptions& options);
@@ -27,8 +27,9 @@ at::Tensor resize(const at::Tensor& image, const ImageSize& size, const ResizeOp
 struct Turn {
   std::string_view who;  // how the error about a wrong fill begins
   InterpolationMode interpolation = InterpolationMode::kNearest;
-  // Without a fill, fills with 0. A fill of 0 differs from that only at the image's edge: as in torchvision,
-  // it mixes bilinear pixels with 0 twice instead of once.
+  // If there is no fill, the new pixels are 0. This is not quite the same as a fill of 0. At the edge of the
+  // image, bilinear interpolation mixes pixels with the fill. Without a fill, they are mixed once. With a
+  // fill of 0, they are mixed twice, as in torchvision.
   std::optional<Fill> fill = std::nullopt;
   std::optional<Point> center = std::nullopt;
   bool expand = false;
@@ -43,16 +44,19 @@ struct Affine {
 };
 at::Tensor affine(const at::Tensor& image, const Affine& affine, const Turn& turn);
 
-// Moves the image's corners to `corners`: top left, top right, bottom right, bottom left.
+// Transforms the image so that its corners are at the points `corners`: first the top left corner, then the
+// top right, the bottom right and the bottom left corner.
 at::Tensor perspective(const at::Tensor& image, const std::array<Point, 4>& corners, const Turn& turn);
 
 // ---- Colors
 
-// Returns the type to compute in: the image's own if it is floating, else float.
+// Returns the type in which to compute. If the image has a floating type, it is this type. Otherwise it is
+// float.
 at::ScalarType floating_type(const at::Tensor& image);
-// Returns 255 for uint8, 1 for floating types.
+// Returns the value of a white pixel: 255 for uint8, and 1 for floating types.
 double largest_value(const at::Tensor& image);
-// Returns a floating image as uint8. As in torchvision, each of the 256 values covers an equal interval.
+// Converts an image of a floating type to uint8. The range from 0 to 1 is divided into 256 intervals of equal
+// size, one for each value, as in torchvision.
 at::Tensor bytes_of(const at::Tensor& image);
 at::Tensor gray(const at::Tensor& image);  // [1, height, width] of the image's type
 at::Tensor adjust_brightness(const at::Tensor& image, double factor);

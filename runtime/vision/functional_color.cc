@@ -7,7 +7,7 @@
 #include "runtime/vision/functional.h"
 #include "runtime/vision/image_argument.h"
 
-// Computes as torchvision/transforms/v2/functional/_color.py and _misc.py do.
+// The computations are the same as in torchvision/transforms/v2/functional/_color.py and _misc.py.
 
 namespace muster::transforms::functional {
 
@@ -17,8 +17,9 @@ at::Tensor blend(const at::Tensor& image, const at::Tensor& other, double share)
   return image.mul(share).add_(other, 1 - share).clamp_(0, largest_value(image)).to(image.scalar_type());
 }
 
-// Turns the hue of a pixel by the fraction `turn` of the color circle. Keeps torchvision's order of
-// operations: uint8 results are cut off, not rounded, so even the last bit of a float can change a pixel.
+// Changes the hue of a pixel. `turn` is a fraction of the whole color circle. The order of the operations is
+// that of torchvision. This matters, because uint8 results are not rounded, but cut off. So even the last bit
+// of a float can change a pixel.
 void turn_hue(float* red, float* green, float* blue, float turn) {
   const float most = std::max({*red, *green, *blue}), least = std::min({*red, *green, *blue});
   const float range = most - least;
@@ -105,7 +106,8 @@ at::Tensor adjust_brightness(const at::Tensor& image, double factor) {
 }
 
 at::Tensor adjust_contrast(const at::Tensor& image, double factor) {
-  // Several threads would compute the sum in a different order than a loader's worker does.
+  // A loader's worker uses one thread. With several threads, the order of the additions, and so the sum,
+  // would be different.
   const OneComputeThread one_thread;
   const at::Tensor values = gray(image);
   const double mean = values.sum(at::kDouble).item<double>() / static_cast<double>(values.numel());

@@ -7,15 +7,16 @@
 #include "runtime/vision/functional.h"
 #include "runtime/vision/image_argument.h"
 
-// Computes as torchvision/transforms/v2/functional/_geometry.py does, with the same types and order of
-// additions. The last digit of a place can decide which of two pixels is nearer.
+// The computations are the same as in torchvision/transforms/v2/functional/_geometry.py, with the same types
+// and the same order of additions. This matters, because the last digit of a place can decide which of two
+// pixels is nearer.
 
 namespace muster::transforms::functional {
 
 namespace {
 
-// The inverse transform: maps a pixel of the result to its source. The coordinates of both are relative to
-// the image's center.
+// A matrix that maps a pixel of the result to the point of the image that it is taken from. Both are relative
+// to the center of the image.
 using Matrix = std::array<double, 6>;
 
 void check_fill(std::string_view who, const Fill& fill, const at::Tensor& image) {
@@ -28,7 +29,9 @@ at::Tensor column_of_fill(const Fill& fill, at::ScalarType type) {
   return at::tensor(fill.values, at::kDouble).to(type).view({-1, 1, 1});
 }
 
-// Returns for each index in `-before .. size + after - 1` the index in `0 .. size - 1` of its source pixel.
+// Pads a row of pixels, `before` pixels in front and `after` pixels behind. For each pixel of the padded row,
+// returns the index of the pixel in the original row that it is copied from. The original row has `size`
+// pixels.
 at::Tensor padded_indices(std::int64_t size, std::int64_t before, std::int64_t after, PaddingMode mode) {
   const at::Tensor places = at::arange(-before, size + after, at::kLong);
   if (mode == PaddingMode::kEdge) return places.clamp(0, size - 1);
@@ -72,8 +75,9 @@ Point from_middle(const at::Tensor& image, const std::optional<Point>& center) {
           center->y - static_cast<double>(image.size(1)) * 0.5};
 }
 
-// Returns homogeneous coordinates (x, y, 1) of each pixel, as a tensor [1, height, width, 3]. The pixels are
-// evenly spaced from `first` to `last`.
+// Returns a tensor [1, height, width, 3] with the coordinates (x, y, 1) of each pixel. x goes in even steps
+// from `first.x` in the first column to `last.x` in the last column. y goes in the same way from the first
+// row to the last.
 at::Tensor places(const ImageSize& size, Point first, Point last, at::ScalarType type) {
   at::Tensor all = at::empty({1, size.height, size.width, 3}, type);
   all.select(3, 0).copy_(at::linspace(first.x, last.x, size.width, at::kFloat));
@@ -82,8 +86,9 @@ at::Tensor places(const ImageSize& size, Point first, Point last, at::ScalarType
   return all;
 }
 
-// Returns for each pixel of the result the point of the image that the pixel is taken from. As grid_sampler()
-// expects, a point is measured from the image's middle, in units of half the width and half the height.
+// Returns, for each pixel of the result, the point of the image that the pixel is taken from. The points have
+// the form that grid_sampler() expects: they are relative to the center of the image, and their units are
+// half of the image's width and half of its height.
 at::Tensor affine_grid(const at::Tensor& image, const Matrix& matrix, const ImageSize& size) {
   const at::ScalarType type = floating_type(image);
   const auto width = static_cast<double>(size.width), height = static_cast<double>(size.height);
@@ -131,8 +136,9 @@ ImageSize expanded(const at::Tensor& image, const Matrix& matrix) {
   return {static_cast<std::int64_t>(size[1].item<float>()), static_cast<std::int64_t>(size[0].item<float>())};
 }
 
-// Returns the coefficients a to h of the map that takes the places `from` to the image's corners. The map
-// takes a point (x, y) to `((a x + b y + c) / n, (d x + e y + f) / n)`, where n is `g x + h y + 1`.
+// A perspective map takes a point (x, y) to the point `((a x + b y + c) / n, (d x + e y + f) / n)`, where n
+// is `g x + h y + 1`. Returns the coefficients a to h of the map that takes the four points `from` to the
+// four corners of the image.
 std::array<double, 8> perspective_coefficients(const at::Tensor& image, const std::array<Point, 4>& from) {
   const auto right = static_cast<double>(image.size(2) - 1), bottom = static_cast<double>(image.size(1) - 1);
   const std::array<Point, 4> to{{{0, 0}, {right, 0}, {right, bottom}, {0, bottom}}};

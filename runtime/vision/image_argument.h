@@ -34,7 +34,7 @@ inline void check_channels(std::string_view who, const at::Tensor& image) {
     refuse(who, fmt::format("an image must have 1 or 3 channels, and this one has {}", image.size(0)));
 }
 
-// `argument` is a text such as "RandomErasing: scale".
+// `argument` is the name of the argument in an error, such as "RandomErasing: scale".
 void check_range(std::string_view argument, const Range& range);
 // Checks the interpolation of a transform that rotates or distorts images.
 void check_turn(std::string_view who, InterpolationMode mode);

@@ -1,8 +1,9 @@
-// Decodes pictures in memory: JPEG, PNG, BMP, WebP, TIFF, PBM, PGM and PPM.
+// Decodes pictures that are in memory: JPEG, PNG, BMP, WebP, TIFF, PBM, PGM and PPM.
 //
-// open() reads the header, which says how much memory read() needs. The bytes must live until read() has
-// returned. Only one thread uses a decoder, for one picture after another. Pictures do not affect later ones.
-// If a library reports a failure, by longjmp() or by a warning, the function returns an Error.
+// open() reads the header, which says how much memory read() needs. The caller must keep the bytes of the
+// picture until read() has returned. A decoder can decode one picture after another, and no picture affects a
+// later one. Only one thread uses a decoder. If a library reports a failure by longjmp() or by a warning, the
+// function returns an Error.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +28,11 @@ struct ImageShape {
 class ImageDecoder {
  public:
   virtual ~ImageDecoder() = default;
-  // `channels`: 3 for red, green, blue, or 1 for luminance.
+  // Reads the header. If `channels` is 3, read() will write red, green and blue. If it is 1, read() will
+  // write the luminance.
   virtual Expected<ImageShape> open(std::span<const std::uint8_t> bytes, int channels) = 0;
-  // Writes the rows of pixels, shape.bytes() bytes in all. Call it once after each successful open().
+  // Writes all pixels, row by row. These are shape.bytes() bytes. Call it once after each call of open() that
+  // has succeeded.
   virtual Status read(std::uint8_t* pixels) = 0;
 };
 
@@ -41,9 +44,10 @@ class RgbDecoder : public ImageDecoder {
   Status read(std::uint8_t* pixels) final;
 
  protected:
-  // Reads the header. Returns the shape, with three channels.
+  // Reads the header. Returns the shape of the picture with three channels, whatever the file has.
   virtual Expected<ImageShape> open_rgb(std::span<const std::uint8_t> bytes) = 0;
-  // Writes the rows of pixels, three bytes each: red, green, blue. Must write every byte.
+  // Writes all pixels, row by row. Each pixel has three bytes: red, green and blue. This function must write
+  // every byte.
   virtual Status read_rgb(std::uint8_t* rgb) = 0;
 
  private:
@@ -59,7 +63,7 @@ std::unique_ptr<ImageDecoder> make_pnm_decoder();
 std::unique_ptr<ImageDecoder> make_webp_decoder();
 std::unique_ptr<ImageDecoder> make_tiff_decoder();
 
-// A decoder of the calling thread that has read a picture's header.
+// A decoder of the calling thread, after it has read the header of a picture.
 struct OpenedImage {
   ImageDecoder* decoder = nullptr;
   ImageShape shape;
@@ -71,8 +75,8 @@ inline std::uint8_t luminance(const std::uint8_t* rgb) {
   return static_cast<std::uint8_t>((rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + 0x8000U) >> 16);
 }
 
-// checked_shape() refuses larger pictures of any format. Otherwise a damaged header could ask for any
-// amount of memory.
+// checked_shape() refuses a picture with more pixels than this, in any format. Otherwise a damaged header
+// could make the program allocate any amount of memory.
 constexpr std::int64_t kLargestImagePixels = std::int64_t{1} << 28;
 Expected<ImageShape> checked_shape(ImageShape shape);
 

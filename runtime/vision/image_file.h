@@ -1,8 +1,8 @@
-// An image file that was read into memory. The constructor reads the file and the image's header. So the
-// caller can allocate memory for the pixels.
+// An image file in memory. The constructor reads the file and the header of the image. Then the caller can
+// allocate memory for the pixels.
 //
-// A thread must not have two ImageFiles at a time, because they would share the thread's decoder. Errors are
-// std::runtime_error with the path.
+// A thread must not have two ImageFiles at the same time, because they would use the same decoder of the
+// thread. Errors are std::runtime_error. They name the path.
 #pragma once
 
 #include <cstdint>

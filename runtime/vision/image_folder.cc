@@ -27,7 +27,8 @@ struct Listing {
   std::vector<std::string> others;  // pipes, sockets, devices
 };
 
-// Does not access the files if the file system lists their types with their names.
+// Lists a folder. Many file systems give the type of each file together with its name. Then this function
+// does not access the files.
 Listing list(const std::string& path) {
   Listing found;
   std::error_code error;

@@ -22,8 +22,8 @@ bool harms_pixels(int code) {
   return std::ranges::find(kHarmful, code) != std::end(kHarmful);
 }
 
-// State of libjpeg's error handlers. `manager` must be the first member: libjpeg passes only its address, and
-// the handlers cast that to Errors.
+// The state of libjpeg's error handlers. `manager` must be the first member. libjpeg passes only the address
+// of `manager` to a handler, and the handler casts it to the address of the whole struct.
 struct Errors {
   jpeg_error_mgr manager{};
   std::jmp_buf escape{};
@@ -49,8 +49,8 @@ void rgb_of_cmyk(const std::uint8_t* cmyk, std::uint8_t* rgb) {
   }
 }
 
-// longjmp() skips destructors: functions that call setjmp(), and callbacks that call longjmp(), must not hold
-// objects with destructors.
+// libjpeg reports an error by longjmp(), which does not call destructors. So functions that call setjmp()
+// must not hold objects with destructors. The same is true for callbacks that call longjmp().
 class JpegDecoder : public ImageDecoder {
  public:
   JpegDecoder() {
@@ -63,8 +63,8 @@ class JpegDecoder : public ImageDecoder {
   ~JpegDecoder() override { jpeg_destroy_decompress(&info_); }
 
   Expected<ImageShape> open(std::span<const std::uint8_t> bytes, int channels) override {
-    // Creates a new decompressor. An old one would apply the previous picture's tables to a
-    // picture without tables.
+    // Makes a new decompressor. An old one has the tables of the previous picture, and would use them for a
+    // picture that has no tables.
     jpeg_destroy_decompress(&info_);
     CHECK(create(), "libjpeg: {}", errors_.text);
     channels_ = channels;

@@ -1,6 +1,7 @@
-// The computations of MixUp and CutMix with given random numbers.
+// Computes MixUp and CutMix from random numbers that the caller has drawn.
 //
-// MixUp and CutMix must have checked the arguments, except labels. Any thread can call the functions.
+// MixUp and CutMix check the arguments before they call these functions. Only the labels are checked here.
+// Any thread can call the functions.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,11 +11,12 @@
 
 namespace muster::transforms {
 
-// Returns new rows. Each is the sum of `share` times the row and `1 - share` times the row before it. The row
-// before the first is the last.
+// Returns new rows. Each new row is `share` times the row at its place plus `1 - share` times the row before
+// that one. For the first row, the row before it is the last row.
 at::Tensor mixed(const at::Tensor& rows, double share);
-// Mixes labels in the same way. They are [batch] of int64, which needs `num_classes`, or [batch, classes]. If
-// they are not, throws std::invalid_argument with a text that begins with `who`.
+// Mixes labels in the same way. Labels can be int64 numbers of the shape [batch]. Then `num_classes` must be
+// given. Or they have the shape [batch, classes]. All other labels are refused by std::invalid_argument,
+// whose text begins with `who`.
 at::Tensor mixed_labels(std::string_view who, const at::Tensor& labels, std::int64_t num_classes,
                         double share);
 
@@ -22,8 +24,8 @@ struct CutBox {
   std::int64_t left, top, right, bottom;
   double share;  // the share of the image's area outside of the box
 };
-// Returns a box centered at (x, y) with `1 - share` of the image's area. Cuts the box off at the image's
-// edges, so CutBox::share can be larger than `share`.
+// Returns a box with its center at (x, y). Its area is `1 - share` of the area of the image. A part of the
+// box outside of the image is cut off. Then CutBox::share is larger than `share`.
 CutBox cut_box(const ImageSize& size, double share, std::int64_t x, std::int64_t y);
 at::Tensor cut_and_pasted(const at::Tensor& images, const CutBox& box);
 

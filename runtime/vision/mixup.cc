@@ -12,10 +12,12 @@ namespace muster::transforms {
 
 namespace {
 
-// Returns the logarithm of a draw from Gamma(alpha). With a small alpha the draw itself would underflow, and
-// beta_draw() would compute `0 / 0`. Multiplies a draw from Gamma(alpha + 1) by `u^(1 / alpha)`, with u
-// uniform in (0, 1]: that gives a draw from Gamma(alpha) (Marsaglia, Tsang: A simple method for generating
-// gamma variables, 2000).
+// Draws a number from the distribution Gamma(alpha), and returns its logarithm. If alpha is small, the number
+// itself would underflow to 0, and beta_draw() would compute `0 / 0`.
+//
+// The number is a draw from Gamma(alpha + 1), multiplied by `u^(1 / alpha)`. u is uniform in (0, 1]. The
+// product is a draw from Gamma(alpha). (Marsaglia, Tsang: A simple method for generating gamma variables,
+// 2000.)
 double log_gamma_draw(double alpha) {
   SampleRandom& random = sample_random();
   std::gamma_distribution<double> above(alpha + 1);
@@ -52,8 +54,8 @@ at::Tensor one_hot(std::string_view who, const at::Tensor& labels, std::int64_t 
   if (labels.scalar_type() != at::kLong)
     refuse(who, fmt::format("targets [batch] must be int64, and these are {}",
                             c10::toString(labels.scalar_type())));
-  // Checks only labels on the CPU. A check on a GPU would wait for the GPU, and scatter_() on a GPU fails at
-  // a wrong index itself.
+  // Only labels on the CPU are checked. A check on a GPU would have to wait for the GPU. And on a GPU,
+  // scatter_() itself fails if an index is wrong.
   if (labels.is_cpu()) {
     const auto [least, most] = labels.aminmax();
     const std::int64_t wrong =

@@ -33,14 +33,14 @@ void on_read(png_structp png, png_bytep to, std::size_t count) {
   source->left -= count;
 }
 
-// Converts 16-bit gray as Pillow's convert() does, which clips it at 255. For all other 16-bit images, Pillow
-// takes the upper byte.
+// Converts gray of 16 bits as Pillow's convert() does, that is, a value above 255 becomes 255. For all other
+// images of 16 bits, Pillow takes the upper byte instead.
 std::uint8_t clipped(const std::uint8_t* gray_16) {
   return gray_16[0] != 0 ? 255 : gray_16[1];
 }
 
-// longjmp() skips destructors: functions that call setjmp(), and callbacks that call longjmp(), must not hold
-// objects with destructors.
+// libpng reports an error by longjmp(), which does not call destructors. So functions that call setjmp() must
+// not hold objects with destructors. The same is true for callbacks that call longjmp().
 class PngDecoder : public ImageDecoder {
  public:
   PngDecoder() = default;

@@ -23,7 +23,7 @@ class PnmText {
   PnmText(std::span<const std::uint8_t> bytes, std::size_t at) : bytes_(bytes), at_(at) {}
 
   std::size_t at() const { return at_; }
-  // Returns the next character outside of comments, or nothing at the end.
+  // Returns the next character that is not in a comment. Returns nothing at the end.
   std::optional<char> letter() {
     while (at_ < bytes_.size()) {
       const auto letter = static_cast<char>(bytes_[at_++]);
@@ -95,7 +95,7 @@ class PnmDecoder : public RgbDecoder {
   std::size_t value_count() const {
     return static_cast<std::size_t>(shape_.height * shape_.width) * (is_color() ? 3 : 1);
   }
-  // Returns the least number of bytes that the values need. Values written as text can need more.
+  // Returns how many bytes the values need at least. If they are written as text, they can need more.
   std::size_t least_bytes() const {
     if (kind_ == '4') return static_cast<std::size_t>(shape_.height * ((shape_.width + 7) / 8));
     if (kind_ == '1') return value_count();

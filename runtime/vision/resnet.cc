@@ -7,8 +7,8 @@ namespace {
 
 namespace nn = torch::nn;
 
-// Returns a convolution with the initial values that He and others propose for a convolution before a
-// ReLU, by fan-out.
+// Returns a convolution whose initial values are those that He and others propose for a convolution before a
+// ReLU. It uses their variant "fan-out".
 nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t size, std::int64_t stride = 1) {
   nn::Conv2d made(nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false));
   nn::init::kaiming_normal_(made->weight, 0, torch::kFanOut, torch::kReLU);
@@ -26,8 +26,8 @@ std::int64_t channels_out(const ResNetOptions& of, std::int64_t middle) {
   return of.bottleneck ? middle * kExpansion : middle;
 }
 
-// A few convolutions with a shortcut around them. A bottleneck has convolutions of sizes 1x1, 3x3 and 1x1;
-// other blocks have two of size 3x3.
+// A few convolutions, and a shortcut around them. A bottleneck block has three convolutions, of the sizes
+// 1x1, 3x3 and 1x1. All other blocks have two, of the size 3x3.
 struct ResidualBlockImpl : nn::Module {
   ResidualBlockImpl(const ResNetOptions& of, const BlockShape& shape) {
     const std::int64_t out = channels_out(of, shape.middle);
@@ -99,7 +99,8 @@ struct ResNetEndImpl : nn::Module {
 };
 TORCH_MODULE(ResNetEnd);
 
-// Calls `add` for each block: with the name of its layer ("layer1"), its number in the layer, and its shape.
+// Calls `add` once for each block. The arguments are the name of the layer that the block is in, such as
+// "layer1", the number of the block in this layer, and the shape of the block.
 template <class Add>
 void for_each_block(const ResNetOptions& of, Add add) {
   std::int64_t in = of.width;

@@ -20,7 +20,8 @@ namespace {
 constexpr tmsize_t kLargestTiffPart = tmsize_t{1} << 30;            // bytes that libtiff can allocate at once
 constexpr std::int64_t kLargestTilePixels = std::int64_t{1} << 24;  // for tiles larger than the picture
 
-// The file in memory, libtiff's position in it, and the first problem that libtiff has found.
+// A picture's file in memory. libtiff reads it through this struct, which keeps libtiff's position in the
+// file and the first message of libtiff.
 struct TiffSource {
   std::span<const std::uint8_t> bytes;
   std::uint64_t at = 0;
@@ -40,12 +41,13 @@ int on_tiff_error(TIFF*, void* user, const char* part, const char* format, va_li
   return 1;  // tells libtiff not to print the error
 }
 
-// Returns true if a warning means that pixels are missing or wrong.
+// Returns true if a warning of libtiff means that pixels are missing or wrong.
 //
-// - While pixels are decoded, libtiff only warns if it finds too few bytes for a strip, and does not write
-//   the missing pixels. Only two of its warnings are harmless: they are about files of old programs.
-// - Before pixels are decoded, most warnings are about harmless tags. Three are not: the file ends inside a
-//   tag, fails a sanity check, or has no palette.
+// - While pixels are decoded, most warnings are important. For example, libtiff only warns if a strip has too
+//   few bytes, and then it does not write the missing pixels. Only two of these warnings are harmless. They
+//   are about files that old programs have written.
+// - Before pixels are decoded, most warnings are about tags that do no harm. Three warnings are important:
+//   the file ends inside a tag, a tag fails a sanity check, or there is no palette.
 bool harms_tiff(const TiffSource& source, std::string_view format, std::string_view message) {
   if (source.decodes) return !format.starts_with("Old-style LZW") && !format.starts_with("Discarding");
   return format.starts_with("IO error") || format.starts_with("Sanity check") ||
@@ -96,8 +98,8 @@ int on_tiff_map(thandle_t handle, void** to, toff_t* size) {
 
 void on_tiff_unmap(thandle_t, void*, toff_t) {}
 
-// Maps the pixel (x, y) of the file to its place in the picture, which is `row * width + column`. The tag
-// Orientation decides how.
+// Maps the pixel (x, y) of the file to its place in the picture. A place is `row * width + column`. The tag
+// Orientation says how the picture is turned.
 struct TiffPlaces {
   std::int64_t width, height;  // of the file
   unsigned orientation;
@@ -245,7 +247,8 @@ class TiffDecoder : public RgbDecoder {
 
   bool is_separate() const { return tags_.planar == PLANARCONFIG_SEPARATE && pixels_.samples > 1; }
 
-  // Refuses strips and tiles whose rows have the wrong number of bytes, and tiles that are too large.
+  // Checks the strips and tiles. Refuses them if their rows have the wrong number of bytes, or if a tile is
+  // too large.
   Status check_parts() {
     if (pixels_.kind == TiffPixels::Kind::kByLibtiff) return {};
     if (is_separate() && pixels_.bits != 8 && pixels_.bits != 16)
@@ -310,7 +313,7 @@ class TiffDecoder : public RgbDecoder {
     return {};
   }
 
-  // Reads a strip or tile into part_, with the samples of a pixel side by side.
+  // Reads a strip or a tile of the file into part_. In part_, the samples of a pixel are next to each other.
   template <class Read>
   bool read_part(const TiffPart& part, const Read& read) {
     const std::size_t size = plane_row_bytes(part.width) * part.height;
@@ -334,7 +337,8 @@ class TiffDecoder : public RgbDecoder {
     return true;
   }
 
-  // Writes the pixels of `part` that are in the picture. `seen` is their rectangle.
+  // libtiff decodes a picture in parts, and a part can extend beyond the picture's edges. `seen` is the
+  // rectangle of `part` that is in the picture. This function writes the pixels of this rectangle to `rgb`.
   void write_part(const TiffPart& part, const TiffPart& seen, std::uint8_t* rgb) {
     const std::size_t row_bytes = pixels_.row_bytes(part.width);
     for (std::uint32_t y = 0; y < seen.height; ++y) {

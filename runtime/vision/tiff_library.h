@@ -1,8 +1,8 @@
 // Loads libtiff when the first TIFF is read. If Muster were linked with libtiff, every program would load ten
 // more shared libraries.
 //
-// The types and the library's name are those of the headers that Muster was built with. Any thread can call
-// tiff_library(). The library stays loaded. Include this header only where MUSTER_TIFF is defined.
+// The types and the name of the library come from the headers that Muster was built with. Any thread can call
+// tiff_library(). The library is never unloaded. Include this header only if MUSTER_TIFF is defined.
 #pragma once
 
 #include <tiffio.h>

@@ -48,7 +48,8 @@ std::unexpected<Error> not_read(const TiffTags& tags, std::string_view more = {}
       more);
 }
 
-// Returns true if the file declares all samples after the colors as extra samples, which are dropped.
+// The samples of a pixel that follow the colors are dropped. Returns true if the file says of all of them
+// that they are extra samples.
 bool extra_samples_are(const TiffTags& tags, std::size_t color_count) {
   return tags.samples == color_count + tags.extra_samples.size();
 }

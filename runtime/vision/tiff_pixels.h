@@ -46,15 +46,16 @@ struct TiffPixels {
   bool premultiplied = false;                             // colors are multiplied by alpha
   std::array<std::array<std::uint8_t, 3>, 256> colors{};  // for kLevels
 
-  // Returns the number of bytes in a row with all samples.
+  // Returns how many bytes a row of `width` pixels has, with all samples of each pixel.
   std::size_t row_bytes(std::size_t width) const { return (width * bits * samples + 7) / 8; }
 };
 
-// Returns how to convert pixels with these tags. An error says which form is not supported. For a palette,
-// the caller must set `colors`.
+// Returns how pixels with these tags must be converted. If their form is not supported, returns an error that
+// says which form it is. If the picture has a palette, the caller must set `colors`.
 Expected<TiffPixels> tiff_pixels_of(const TiffTags& tags);
 
-// Converts `count` pixels from `row` on. Samples are in this machine's byte order.
+// Converts `count` pixels to red, green and blue. The first pixel is at `row`. The samples are in the byte
+// order of this machine.
 void write_tiff_row(const TiffPixels& pixels, const std::uint8_t* row, std::size_t count, std::uint8_t* rgb);
 
 }  // namespace muster

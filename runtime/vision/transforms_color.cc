@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-// Replaces each byte by its entry in a table. The channels of a pixel can lie side by side in `image`; the
-// result has them one after the other.
+// Replaces each byte of the image by the number that `value_of` has for it. In `image`, the channels of a
+// pixel can be next to each other. In the result, each channel is a separate part of the memory.
 at::Tensor looked_up(const at::Tensor& image, const std::array<float, 256>& value_of) {
   at::Tensor result = at::empty(image.sizes(), at::kFloat);
   auto* to = result.mutable_data_ptr<float>();

@@ -21,7 +21,8 @@ struct Box {
   std::int64_t top, left, height, width;
 };
 
-// Rounds halves to the even integer, as Python's round() does.
+// Rounds to the nearest integer. A value in the middle between two integers is rounded to the even one, as in
+// Python's round().
 std::int64_t rounded(double value) {
   return static_cast<std::int64_t>(std::nearbyint(value));
 }
@@ -51,8 +52,8 @@ void check_degrees(std::string_view argument, const Degrees& degrees) {
                  "a number of at least 0, or two numbers, the smaller one first");
 }
 
-// random_sides() draws the two sides of a rectangle. Its area is a random share, within `scale`, of the
-// image's area. `first / second` is within `ratio`.
+// random_sides() draws the two sides of a rectangle at random. The area of the rectangle, divided by the area
+// of the image, is in the range `scale`. `first / second` is in the range `ratio`.
 struct Sides {
   double first, second;
 };
@@ -72,7 +73,7 @@ Box random_box(const at::Tensor& image, const RandomResizedCropOptions& options)
     if (box_width > 0 && box_width <= width && box_height > 0 && box_height <= height)
       return random_place(image, box_height, box_width);
   }
-  // If no attempt fits, takes the largest centered box whose ratio is within the limits.
+  // If none of the boxes fits, takes the largest box in the center whose ratio is allowed.
   const double ratio = static_cast<double>(width) / static_cast<double>(height);
   Box box{.top = 0, .left = 0, .height = height, .width = width};
   if (ratio < options.ratio.low) box.height = rounded(static_cast<double>(width) / options.ratio.low);
@@ -178,7 +179,7 @@ at::Tensor RandomCrop::operator()(const at::Tensor& image) const {
   check_image("RandomCrop", image);
   Padding padding = options_.padding;
   if (options_.pad_if_needed) {
-    // Adds the number of missing pixels on both sides, as torchvision does.
+    // If pixels are missing, adds that number of pixels on both sides, as torchvision does.
     const auto down = size_.height - image.size(1) - padding.top - padding.bottom;
     const auto across = size_.width - image.size(2) - padding.left - padding.right;
     padding.top += std::max<std::int64_t>(0, down);
@@ -318,7 +319,8 @@ at::Tensor RandomPerspective::operator()(const at::Tensor& image) const {
     return Point{static_cast<double>(right ? width - across + x : x),
                  static_cast<double>(bottom ? height - down + y : y)};
   };
-  // Braces are evaluated from left to right, so the corners draw their random numbers in this order.
+  // In braces, the calls are made from left to right. So this is the order in which the corners draw their
+  // random numbers.
   const std::array<Point, 4> corners{corner(false, false), corner(true, false), corner(true, true),
                                      corner(false, true)};
   return functional::perspective(

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::int64_t kPooled = 7;  // height and width of the head's input
 
-// Returns the number of convolutions at each of five image sizes. Each size is half of the size before.
+// Returns the number of convolutions for each of the five image sizes in the network. Each size is half of
+// the previous one.
 std::array<int, 5> convolutions_of(int layers) {
   static const std::map<int, std::array<int, 5>> known = {
       {11, {1, 1, 2, 2, 2}}, {13, {2, 2, 2, 2, 2}}, {16, {2, 2, 3, 3, 3}}, {19, {2, 2, 4, 4, 4}}};

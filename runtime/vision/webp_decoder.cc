@@ -23,7 +23,7 @@ class WebpDecoder : public RgbDecoder {
   Expected<ImageShape> open_rgb(std::span<const std::uint8_t> bytes) override {
     const WebPData data{.bytes = bytes.data(), .size = bytes.size()};
     demuxer_.reset(WebPDemux(&data));
-    // The size in the RIFF header does not count the first 8 bytes.
+    // The header of a RIFF file has a size. It does not include the first 8 bytes of the file.
     if (!demuxer_ && bytes.size() - 8 < number_at<std::uint32_t>(bytes, 4)) return ends_early();
     if (!demuxer_) return failure(ErrorCode::kCorrupt, "WebP: its structure is damaged");
     auto shape = checked_shape({.channels = 3,

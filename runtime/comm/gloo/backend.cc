@@ -8,9 +8,12 @@ namespace muster {
 
 namespace {
 
-// While it exists, this thread starts threads that do not preempt a running thread when they wake up. They
-// wait for a free processor, or for the end of the time slice. Otherwise, a message from a faster rank would
-// wake a Gloo thread, which would poll for this rank's own part and so delay it.
+// While an object of this class exists, all threads that this thread starts are modest: when they wake up,
+// they do not interrupt a running thread. They wait for a free processor, or until the running thread's time
+// is over.
+//
+// This is how it helps: a message from a faster rank wakes a thread of Gloo. That thread would interrupt this
+// rank, only to wait in a loop for this rank's own part.
 class StartsModestThreads {
  public:
   StartsModestThreads() {
@@ -42,7 +45,8 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store
     options->devices.push_back(settings.address.empty()
                                    ? Gloo::createDefaultDevice(settings.lazy)
                                    : Gloo::createDeviceForHostname(settings.address, settings.lazy));
-  // As in torch, each device has two threads: one runs a collective while the other waits for its peers.
+  // Each device has two threads, as in torch. While one of them waits for other ranks, the other can run a
+  // collective.
   options->threads = 2 * static_cast<int>(options->devices.size());
   return c10::make_intrusive<Gloo>(store, settings.rank, settings.world_size, std::move(options));
 }

@@ -1,7 +1,7 @@
 // The Gloo backend: collectives of CPU tensors over TCP.
 //
-// backend.cc is the only file that includes ProcessGroupGloo.hpp. The Gloo headers that it needs are
-// stand-ins (headers/).
+// Only backend.cc includes ProcessGroupGloo.hpp. That file includes headers of Gloo, which LibTorch does not
+// have. The folder headers/ has replacements for them.
 #pragma once
 
 #include <chrono>
@@ -16,15 +16,19 @@ struct GlooSettings {
   int world_size = 1;
   std::chrono::milliseconds timeout{};
   std::string group_name;
-  // Listen on this address of this machine; empty: the address of its host name.
+  // The address of this machine on which Gloo listens. If it is empty, Gloo takes the address of the
+  // machine's host name.
   std::string address;
-  // Listen on these interfaces instead (GLOO_SOCKET_IFNAME, separated by commas); empty: not set.
+  // If not empty, Gloo listens on these interfaces instead. This is the value of the variable
+  // GLOO_SOCKET_IFNAME. It has commas between the names.
   std::string interfaces;
-  // true: connect to a peer at first use, through the store; false: connect to all peers now.
+  // If true, this rank connects to a peer through the store when it first sends to it or receives from it. If
+  // false, make_gloo() connects this rank to all peers.
   bool lazy = false;
 };
 
-// If lazy, returns at once; if not, returns when all ranks are connected. Throws what torch throws.
+// Creates the Gloo backend. If `lazy` is true, returns at once. Otherwise returns when this rank is connected
+// to all ranks. Throws the same exceptions as torch.
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
                                             const GlooSettings& settings);
 

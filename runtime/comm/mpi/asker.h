@@ -1,7 +1,8 @@
-// A thread that asks the store questions on behalf of the engine (engine.h). The engine's own thread must not
-// wait for the store, whose server may be unreachable.
+// Has a thread that asks the store questions for the engine (engine.h). The engine's own thread must not wait
+// for the store, because the server of the store may be unreachable.
 //
-// There is one Asker per process, which lives as long as the process. Tasks run in order, and must not throw.
+// A process has only one Asker. It lives as long as the process. The tasks run one after the other, and must
+// not throw.
 #pragma once
 
 #include <condition_variable>

@@ -16,8 +16,9 @@
 namespace muster::mpi {
 namespace {
 
-// A message is cut into pieces of this size, which is so large that nearly all messages have one piece. A
-// receiver that expects too few bytes would take a second piece for the next message.
+// A longer message is sent in pieces of this size. The size is so large that nearly all messages have only
+// one piece. This matters if a receiver expects too few bytes: it would take the second piece of a message
+// for the next message.
 constexpr std::int64_t kMessageBytes = std::int64_t{1} << 30;
 
 struct Waiting {
@@ -29,8 +30,8 @@ Waiting waiting_in(const Options& options, const c10d::Backend::Options& otherwi
   return {options.timeout == c10d::kUnsetTimeout ? otherwise.timeout : options.timeout, !options.asyncOp};
 }
 
-// Returns a connection to the store for the engine alone, because threads of the program can be waiting on
-// the job's connection.
+// Returns a connection to the store that only the engine uses. Threads of the program can use the job's
+// connection and wait, and then the engine would have to wait for them.
 c10::intrusive_ptr<c10d::Store> store_of_engine(const MpiRequest& request) {
   static const c10::intrusive_ptr<c10d::Store> one = request.store->clone();
   return one;
@@ -38,7 +39,7 @@ c10::intrusive_ptr<c10d::Store> store_of_engine(const MpiRequest& request) {
 
 }  // namespace
 
-// Everything that run() needs to start a call.
+// Describes a call of a collective or a message, with everything that run() needs to start it.
 struct MpiBackend::Plan {
   c10d::OpType type{};
   const char* title = nullptr;        // "mpi:all_reduce"
@@ -86,8 +87,8 @@ MpiBackend::MpiBackend(const MpiRequest& request)
 
 MpiBackend::~MpiBackend() = default;
 
-// Closes the channel. If a group in the middle of its work ends without shutdown(), the engine does not
-// finalize MPI.
+// Closes the channel. If a group ends without a call of shutdown() while it still has work, the engine does
+// not finalize MPI.
 void MpiBackend::shutdown() {
   if (!closed_.exchange(true)) Engine::of_process().close(channel_);
 }
@@ -101,7 +102,7 @@ c10d::ErrorType MpiBackend::getError() {
   return failed_ ? c10d::ErrorType::COMM_ERROR : c10d::ErrorType::SUCCESS;
 }
 
-// Holds the tensors while MPI may use their memory.
+// An operation that has started. It keeps the tensors as long as MPI may use their memory.
 struct MpiBackend::Started : Operation {
   Started(MpiBackend& backend, Plan what_to_do)
       : plan(std::move(what_to_do)),
@@ -307,7 +308,8 @@ WorkPtr MpiBackend::all_gather_single_coalesced(Tensors& outputs, Tensors& input
        .outputs = outputs});
 }
 
-// Each output receives the reduction of this member's part of all members' inputs.
+// Each input is divided into a part for each member. Reduces the parts that all members have for this member,
+// and writes the result to the output.
 WorkPtr MpiBackend::reduce_parts(const Tensors& outputs, const Tensors& inputs, const c10d::ReduceOp& op,
                                  Plan plan) {
   struct Pair {
@@ -324,8 +326,8 @@ WorkPtr MpiBackend::reduce_parts(const Tensors& outputs, const Tensors& inputs, 
                 "an input of ", size_, " times the output is expected, not ", shape_text(inputs[each]),
                 " for ", shape_text(outputs[each]));
     count_of(outputs[each].numel());
-    // torch accepts an output that lies inside its input. Copies such an input, because MPI has no in-place
-    // form of this call.
+    // torch allows that an output lies inside its input. MPI has no form of this call for that. So this code
+    // copies such an input.
     const at::Tensor from = plan.staging.read(inputs[each]);
     const at::Tensor to = plan.staging.fill(outputs[each]);
     pairs.push_back({to, overlap(to, from) ? from.clone() : from, type});
@@ -512,7 +514,8 @@ WorkPtr MpiBackend::barrier(const c10d::BarrierOptions& options) {
                                      MPI_Request* request) { return MPI_Ibarrier(channel->comm, request); }});
 }
 
-// `peer` is MPI_ANY_SOURCE for a message from any member.
+// Sends `tensor` to the member `peer`, or receives it from there. If `peer` is MPI_ANY_SOURCE, it receives a
+// message from any member.
 WorkPtr MpiBackend::message(at::Tensor& tensor, int peer, int tag, bool sends) {
   require_contiguous(tensor);
   const bool anybody = peer == MPI_ANY_SOURCE;

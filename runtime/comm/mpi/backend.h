@@ -1,14 +1,15 @@
-// c10d's interface on top of the engine: it maps a call's tensors to MPI, and returns a Work.
+// A backend of c10d that uses the engine. It passes the tensors of a call to MPI, and returns a Work.
 //
-// - Every call returns at once. MPI owns the tensors until the Work has ended. The Work ends, and its
-//   callbacks run, on the thread that makes the engine's MPI calls at that time (engine.h).
-// - Tensors must be contiguous. Reductions and broadcasts also accept dense tensors with dimensions in
-//   another order, if the order is the same on all ranks.
-// - Reductions and broadcasts are cut into pieces of 4 MiB, so that messages can progress between two pieces.
-//   An all-reduce of large pieces is built from messages (direct.h).
-// - The bits of a sum depend on the number of ranks, on the tensor's size, and on the element's place. With
-//   two ranks they depend on none of these.
-// - A call that times out gives up the group; its error names the members that do not wait in the same call.
+// - Every call returns at once. MPI owns the tensors until the Work has ended. The Work ends on the thread
+//   that makes the engine's MPI calls at that time (engine.h). Its callbacks run on the same thread.
+// - Tensors must be contiguous. Reductions and broadcasts also accept dense tensors whose dimensions have
+//   another order in memory. The order must be the same on all ranks.
+// - Reductions and broadcasts are divided into pieces of 4 MiB, so that messages can make progress between
+//   two pieces. If the pieces are large, an all-reduce consists of messages (direct.h).
+// - The bits of a sum depend on the number of ranks, on the size of the tensor, and on the place of the
+//   element in it. With two ranks, they depend on none of these.
+// - If a call times out, its group is given up. The error names the members that do not wait in the same
+//   call.
 #pragma once
 
 #include <atomic>

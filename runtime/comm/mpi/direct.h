@@ -1,10 +1,13 @@
-// An all-reduce in two steps that replaces MPI's. MPI adds the data along a tree to one rank, and sends the
-// sum back along the tree. Here, each of the `size` ranks owns one part of the data. It receives its part
-// from all other ranks at once, adds these to its own in the order of the ranks after it, and sends the sum
-// to all. Each rank sends and receives `2 (size - 1) / size` of the data, and all ranks work at the same time
-// (R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004, with messages from each rank to
-// each). As in MPI, ranks must agree on the size of the data; nobody checks the size. This code does not use
-// torch.
+// An all-reduce in two steps, which is used in the place of MPI's. MPI adds the data along a tree until one
+// rank has the sum, and sends the sum back along the tree.
+//
+// Here, each of the `size` ranks owns one part of the data. In the first step, a rank receives its own part
+// from all other ranks at the same time. It adds the parts to its own, in the order of the ranks after it. In
+// the second step, it sends the sum to all other ranks. So each rank sends and receives `2 (size - 1) / size`
+// of the data, and all ranks work at the same time. (R. Rabenseifner, "Optimization of Collective Reduction
+// Operations", 2004. But here each rank sends messages to every other rank.)
+//
+// As in MPI, all ranks must pass data of the same size. Nothing checks this. This code does not use torch.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +23,8 @@
 
 namespace muster::mpi {
 
-// Reusable memory for data from the other ranks: a group keeps up to 32 MiB of it.
+// Memory for data that arrives from other ranks. It is used again and again: a group keeps up to 32 MiB of
+// it.
 class Rooms {
  public:
   struct Room {
@@ -37,21 +41,25 @@ class Rooms {
   std::vector<Room> rooms_;
 };
 
-// The state of one group's direct all-reduces. Only the thread that makes the MPI calls (engine.h) uses it.
+// The state that all direct all-reduces of a group share. Only the thread that makes the MPI calls (engine.h)
+// uses it.
 struct DirectGroup {
   int rank = 0;
   int size = 1;
   Rooms rooms{};
-  // The number of pieces so far, from which a piece gets its tags. All ranks start pieces in the same order.
+  // How many pieces this rank has started so far. A piece gets its tags from this number. All ranks start the
+  // pieces in the same order, so they use the same tags.
   std::int64_t piece_count = 0;
 };
 
-// is_direct() says whether the direct all-reduce is faster for a piece of this size; may_be_direct() says
-// whether it is faster for any size. Safe from any thread; the answers are the same on all ranks.
+// is_direct() returns whether the direct all-reduce is faster than MPI's for a piece of this size.
+// may_be_direct() returns whether it is faster for some size. The answers are the same on all ranks. Any
+// thread can call the functions.
 bool is_direct(std::int64_t piece_bytes, int size);
 bool may_be_direct(int size);
 
-// One all-reduce of a group, in numbered pieces. Only the thread that makes the MPI calls (engine.h) uses it.
+// One all-reduce of a group. It consists of numbered pieces. Only the thread that makes the MPI calls
+// (engine.h) uses it.
 class DirectAllReduce {
  public:
   struct Data {
@@ -66,8 +74,9 @@ class DirectAllReduce {
   DirectAllReduce(std::shared_ptr<DirectGroup> group, DataOf data_of)
       : group_(std::move(group)), data_of_(std::move(data_of)) {}
 
-  // start() and go_on() do what Operation's functions of these names do (engine.h). If a piece is too small
-  // for a direct all-reduce, start() returns nothing, and go_on() reports the piece as finished.
+  // start() and go_on() do the same as the functions of class Operation with these names (engine.h). If a
+  // piece is too small for a direct all-reduce, start() returns nothing, and go_on() reports that the piece
+  // is finished.
   std::optional<int> start(std::int64_t piece, MPI_Comm comm, Requests& more);
   int go_on(std::int64_t piece, Requests& more, bool& is_over);
 
@@ -86,7 +95,8 @@ class DirectAllReduce {
     int count = 0;
   };
   Part part_of(const Data& data, int rank) const;
-  // Starts a receive from each other rank and a send to each. `gets` returns the memory, `sends` the data.
+  // Sends data to each other rank, and receives data from each other rank. This function only starts these
+  // messages. `sends` returns the data for a rank. `gets` returns the memory for the data from a rank.
   template <class Gets, class Sends>
   int exchange(UnderWay& at, Requests& more, const Gets& gets, const Sends& sends);
   int reduce(const UnderWay& at) const;

@@ -19,11 +19,12 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds kPolls{50};  // the engine's thread only yields for this long
-// A thread of the program waits in help() for this long without progress before it leaves the work to the
-// engine's thread. It has to wait anyway, and a piece in transfer shows no progress until it is complete.
+// A thread of the program that waits in help() works itself. If it sees no progress for this long, it leaves
+// the work to the engine's thread. This time is long, because the thread has nothing else to do, and because
+// a piece that is being sent shows no progress until it is complete.
 constexpr std::chrono::microseconds kHelps{5000};
-// A thread in help() tests the requests this many times before it does anything else. In each test, MPI can
-// yield the core (set_defaults()).
+// A thread in help() first tests the requests this many times. Only then does it do something else. Each test
+// lets MPI give the core to another thread, because set_defaults() asks MPI to do so.
 constexpr int kLooksOfHelper = 16;
 constexpr std::chrono::milliseconds kLongestRest{1};
 constexpr std::chrono::milliseconds kBetweenLooks{10};
@@ -34,7 +35,8 @@ constexpr const char* kPmix = "libpmix.so.2";
 constexpr std::chrono::milliseconds kAnswer{2000};  // for the store's answer about missing ranks
 constexpr std::int64_t kPiecesUnderWay = 2;
 
-// True on the thread that has the turn (engine.h). That thread must not take the turn again.
+// True on the thread that has the turn, that is, the right to make MPI calls (engine.h). This thread must not
+// take the turn again.
 thread_local bool has_turn = false;
 struct InTurn {
   InTurn() { has_turn = true; }
@@ -43,11 +45,13 @@ struct InTurn {
   ~InTurn() { has_turn = false; }
 };
 
-// Call it before MPI starts threads. Keeps values that the user has set.
+// Sets options of MPI that the user has not set. Call it before MPI starts threads.
 void set_defaults() {
-  // MPI_Init and similar functions busy-wait; they yield, because there may be more ranks than processors.
+  // MPI_Init and similar functions wait in a loop and use a core all the time. This option lets them yield
+  // the core in the loop, because there may be more ranks than processors.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-  // A process without a launcher is a world of its own, and needs no daemon.
+  // A process that was started without a launcher has a world with only this process. It does not need MPI's
+  // daemon.
   setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
 }
 
@@ -111,9 +115,10 @@ void Engine::post_and_wait(const std::function<void()>& task, std::chrono::milli
   future.get();
 }
 
-// Makes the engine's thread end, and waits for its end. Does not wait if that thread is in a call that may
-// never return. A process that ends with an error does not call MPI_Finalize, which would wait for the other
-// ranks: they may be waiting for this rank in another call.
+// Ends the engine's thread, and waits until it has ended. But if the thread is in a call that may never
+// return, leave() does not wait. If `status` is not 0, the process ends with an error. Then the thread does
+// not call MPI_Finalize(), which would wait for the other ranks. They may be in another call that waits for
+// this rank.
 void Engine::leave(int status) {
   std::unique_lock lock(mutex_);
   leaving_ = true;
@@ -199,8 +204,8 @@ class Engine::Helper {
   }
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
-  // Wakes the engine's thread if there is work: it may have gone to sleep because it saw a Helper. The lock
-  // keeps it from going to sleep meanwhile.
+  // While there was a Helper, the engine's thread may have gone to sleep. If there is still work, this
+  // destructor wakes it. The lock keeps the engine's thread from going to sleep at the same time.
   ~Helper() {
     const std::lock_guard lock(engine_.mutex_);
     if (--engine_.helper_count_ == 0 && (engine_.has_active_ || !engine_.inbox_.empty())) engine_.wake();
@@ -223,8 +228,9 @@ void Engine::help(const std::atomic<bool>& done, std::optional<Time> end) {
   }
 }
 
-// Returns true if an operation has progressed, false if none has, and nothing if only the engine's thread can
-// continue. Sets `now`.
+// Works once on the operations, if no other thread does so. Returns true if an operation has made progress,
+// and false if none has. Returns nothing if only the engine's thread can continue. Sets `now` to the current
+// time.
 std::optional<bool> Engine::help_once(Time& now) {
   const std::unique_lock turn(turn_, std::try_to_lock);
   if (!turn) {
@@ -252,7 +258,8 @@ void Engine::run() {
   gone_changed_.notify_all();
 }
 
-// Returns the time of the last progress; nothing if the engine's thread is to end.
+// Works once on the operations. Returns the time of the last progress. If the engine's thread should end,
+// finalizes MPI and returns nothing.
 std::optional<Engine::Time> Engine::take_turn() {
   const std::lock_guard turn(turn_);
   const InTurn in_turn;
@@ -273,8 +280,8 @@ bool Engine::look(bool some_posted, int times, Time& now) {
   return some_posted || some_ended;
 }
 
-// Returns true if the engine's thread should end now. If all groups are closed and nothing has failed,
-// unfinished operations first get kLastMoment to end.
+// Returns true if the engine's thread should end now. Operations may still be unfinished. If all groups are
+// closed and nothing has failed, these operations first get the time kLastMoment to end.
 bool Engine::ends_now(Time now) {
   const std::lock_guard lock(mutex_);
   if (!leaving_ || !inbox_.empty()) return false;
@@ -315,8 +322,9 @@ bool Engine::perform_posted() {
   return !all.empty();
 }
 
-// Returns the next operation that was posted. If a task comes before it, or if the process is ending, sets
-// `others_posted` and returns null: only the engine's thread can continue.
+// Takes the next operation out of the inbox and returns it. Only the engine's thread can continue if the
+// inbox has a task first, or if the process is ending. Then this function sets `others_posted` and returns
+// null.
 OperationPtr Engine::next_posted(bool& others_posted) {
   const std::lock_guard lock(mutex_);
   others_posted = leaving_ || (!inbox_.empty() && inbox_.front().operation == nullptr);
@@ -363,8 +371,9 @@ void Engine::finalize() {
     say_goodbye();
 }
 
-// Returns true if all ranks arrive here within kComeLimit. In that case no rank has given up a group, so
-// MPI_Finalize does not wait forever. Also returns true if PMIx is not loaded.
+// Returns true if all ranks call this function within kComeLimit. Then no rank has given up a group, so
+// MPI_Finalize() will not wait forever. Returns true also if PMIx is not loaded, because then it cannot be
+// checked.
 bool Engine::have_all_come() {
   void* const library = dlopen(kPmix, RTLD_NOW | RTLD_NOLOAD);
   auto* const fence =
@@ -377,8 +386,8 @@ bool Engine::have_all_come() {
   return fence(nullptr, 0, &limit, 1) == PMIX_SUCCESS;
 }
 
-// Tells the launcher that this rank ends without an error although a group was given up. Such a rank cannot
-// wait in MPI_Finalize, and the launcher would otherwise treat it as crashed.
+// Tells the launcher that this rank ends without an error, although a group was given up. Such a rank cannot
+// wait in MPI_Finalize(). Without this message, the launcher would think that the rank has crashed.
 void Engine::say_goodbye() {
   void* const library = dlopen(kPmix, RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return;
@@ -433,7 +442,7 @@ void Engine::begin(const OperationPtr& operation) {
     if (!start_piece(operation)) return;
 }
 
-// Starts pieces of the collectives in `due`. A collective without pieces ends when it is the first in `due`.
+// Starts pieces of the collectives in `due`. If the first collective in `due` has no pieces, it ends.
 void Engine::start_due(Channel& channel) {
   while (!channel.due.empty()) {
     const OperationPtr next = channel.due.front();
@@ -478,8 +487,9 @@ bool Engine::test() {
   const int code =
       MPI_Testsome(static_cast<int>(count), handles_.data(), &ended_count, which_.data(), statuses_.data());
   if (ended_count <= 0) return false;
-  // Completing an operation can start other operations, whose requests are appended. `ended` reuses the
-  // memory of just_ended_, because request_ended() does not call test().
+  // When an operation ends, request_ended() can start other operations, and these append their requests to
+  // requests_. `ended` takes the memory of just_ended_, so that no new memory is allocated. This is safe,
+  // because request_ended() does not call test().
   auto ended = std::exchange(just_ended_, {});
   for (int each = 0; each < ended_count; ++each) {
     const auto index = static_cast<std::size_t>(which_[static_cast<std::size_t>(each)]);

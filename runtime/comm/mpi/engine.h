@@ -1,17 +1,20 @@
-// Makes a process's MPI calls: starts requested operations, and advances those in progress.
+// Makes all MPI calls of a process. It starts the operations that the program requests, and continues those
+// that are in progress.
 //
-// Threads. The engine's own thread makes the calls. While a thread of the program waits for its operation,
-// that thread makes them instead, which saves two thread switches. Only one thread at a time makes calls: it
-// has the turn. So the engine initializes MPI with MPI_THREAD_SERIALIZED, at first use. A program that has
-// initialized MPI itself must have got MPI_THREAD_MULTIPLE. Any thread can call the public functions.
+// Threads: the engine has its own thread, which makes the calls. But while a thread of the program waits for
+// its operation, that thread makes the calls. This avoids two changes of threads. Only one thread at a time
+// makes calls. It is said to have the turn. So when the engine initializes MPI, at its first use, it asks for
+// MPI_THREAD_SERIALIZED. If the program has initialized MPI itself, it must have got MPI_THREAD_MULTIPLE. Any
+// thread can call the public functions.
 //
-// Waiting. One engine serves all groups, and never blocks in an operation. The thread that has the turn polls
-// for a while. Then the engine's thread takes over. Between two polls, it sleeps for a sixteenth of its
-// waiting time so far, at most a millisecond. So a waiting rank takes almost no processor time from others.
+// Waiting: one engine serves all groups, and no operation blocks it. At first, the thread that has the turn
+// tests the operations in a loop. After a while, the engine's thread does this instead, and sleeps between
+// two tests. It sleeps for a sixteenth of the time that it has already waited, but at most for a millisecond.
+// So a rank that waits takes almost no processor time from the others.
 //
-// Errors. Open MPI cannot cancel an operation with a dead peer. If an operation's deadline passes, the engine
-// gives up the operation's group. Every operation in the group then ends with the reason. Memory that MPI can
-// still write to is kept, and MPI is not finalized at the end of the process.
+// Errors: Open MPI cannot cancel an operation whose peer has died. If an operation does not end before its
+// deadline, the engine gives up the whole group. Every operation of the group then ends with the reason.
+// Memory that MPI may still write to is kept, and MPI is not finalized at the end of the process.
 //
 // This code does not use torch.
 #pragma once
@@ -39,11 +42,12 @@ using OperationPtr = std::shared_ptr<Operation>;
 
 // The shared state of one group's operations.
 struct Channel {
-  // Tells the other ranks that this rank waits in the collective `number` without progress. Runs on the
-  // thread that makes the MPI calls, so it must return at once.
+  // Tells the other ranks that this rank waits in the collective `number` and makes no progress. It is called
+  // on the thread that makes the MPI calls. So it must not wait for anything.
   std::function<void(std::int64_t number)> tell;
-  // Finds the members that have not said that they wait in the collective `number`. Calls `answer` with a
-  // text that names these members, on any thread. The text is "" if there are none, or if they are unknown.
+  // Finds the members that have not yet said that they wait in the collective `number`. Then calls `answer`
+  // with a text that names these members. The text is "" if there are none, or if they are not known.
+  // `answer` can be called on any thread.
   std::function<void(std::int64_t number, std::function<void(std::string)> answer)> missing;
 
   bool has_parts = false;  // whether `parts` exists
@@ -54,37 +58,39 @@ struct Channel {
   std::string broken;              // why the group cannot be used any more
   std::int64_t entered = 0;        // number of collectives begun
   std::int64_t told = 0;           // the newest number given to `tell`
-  // Collectives with pieces to start: all ranks must start them in the same order.
+  // Collectives that still have pieces to start. All ranks must start them in the same order.
   std::deque<OperationPtr> due;
 };
 using ChannelPtr = std::shared_ptr<Channel>;
 
 using Requests = std::vector<MPI_Request>;
 
-// One call of a group. If the group is given up, the engine can keep the call and its memory forever.
+// One call of a collective or a message. If its group is given up, MPI may still use the memory of the call.
+// So the engine can keep the Operation and its memory forever.
 struct Operation {
   Operation() = default;
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
-  // These functions run on the thread that makes the MPI calls. The first two return MPI's codes.
-  // - `start` begins a piece and appends at least one request.
-  // - `go_on` is called after a request of a piece has ended. It appends the next requests, or sets
-  //   piece_is_over if there are none.
-  // - `end` is called once, without an error if all pieces have ended.
+  // These functions run on the thread that makes the MPI calls. The first two return error codes of MPI.
+  // - start() begins a piece. It appends at least one request to `more`.
+  // - go_on() is called when a request of a piece has ended. It appends the next requests to `more`. If there
+  //   are none, it sets `piece_is_over`.
+  // - end() is called once. If all pieces have ended, `error` is empty.
   virtual int start(std::int64_t piece, Requests& more) = 0;
   virtual int go_on(std::int64_t /*piece*/, Requests& /*more*/, bool& piece_is_over) {
     piece_is_over = true;
     return MPI_SUCCESS;
   }
   virtual void end(const std::string& error) = 0;
-  // Returns "all_reduce of Float [4]", for errors only.
+  // Returns a text such as "all_reduce of Float [4]". It is only used in errors.
   virtual std::string what() const = 0;
 
   ChannelPtr channel;
   bool collective = true;
   std::chrono::milliseconds timeout{};
-  // The number of pieces. They start in order; at most two pieces of a collective are in progress.
+  // The number of pieces of the call. The pieces start in order. At most two pieces of a collective are in
+  // progress at the same time.
   std::int64_t piece_count = 1;
 
   // Only the engine uses the members below.
@@ -95,11 +101,11 @@ struct Operation {
   bool is_over = false;
   MPI_Status status{};  // of the last request
   std::chrono::steady_clock::time_point since;
-  // when the engine asked which ranks are missing
+  // The time at which the engine asked which ranks are missing.
   std::optional<std::chrono::steady_clock::time_point> asked_at;
 };
 
-// This process's place in its job. MPI_COMM_WORLD must have the same rank and size.
+// The place of this process in its job. The rank and the size in MPI_COMM_WORLD must be the same.
 struct WorldPlace {
   int rank = 0;
   int size = 1;
@@ -107,24 +113,25 @@ struct WorldPlace {
 
 class Engine {
  public:
-  // Returns the engine, which exists until the process ends. At the end, it finalizes MPI if every channel
-  // was closed in good order.
+  // Returns the engine of this process. It exists until the process ends. At that time, it finalizes MPI, if
+  // all channels have been closed in good order.
   static Engine& of_process();
 
-  // Initializes MPI, which waits for all ranks of its world. Throws std::runtime_error if MPI cannot be used,
-  // if MPI's world is not the job, or if the other ranks do not come in time.
+  // Initializes MPI. MPI waits for all ranks of its world. Throws std::runtime_error if MPI cannot be used,
+  // if the ranks of MPI's world are not the ranks of the job, or if the other ranks do not come in time.
   void enter(const WorldPlace& place, std::chrono::milliseconds timeout);
-  // Creates the group of `ranks`, which are ascending. All of these ranks call it together, after enter(),
-  // when all of them are present. If some do not come in time, open() throws std::runtime_error, and the
-  // engine's thread continues to wait for them.
+  // Creates the group of `ranks`. The ranks must be in ascending order. After enter(), all of these ranks
+  // call open() together, when all of them are present. If some do not come in time, open() throws
+  // std::runtime_error. The engine's thread then still waits for them.
   void open(const ChannelPtr& channel, const std::vector<int>& ranks, std::chrono::milliseconds timeout);
-  // All members must submit collectives in the same order. `awaited`: the caller will wait for the operation
-  // at once, in help().
+  // Submits an operation. All members must submit collectives in the same order. `awaited` is true if the
+  // caller will at once call help() to wait for the operation.
   void submit(const OperationPtr& operation, bool awaited = false);
-  // For a thread that waits for operations: advances all operations until one of them has set `done`, until
-  // the time `end`, or until none has progressed for a while. Does nothing inside Operation::end().
+  // A thread that waits for operations calls help(). It works on all operations of the process. It returns
+  // when one of them has set `done`, at the time `end`, or when no operation has made progress for a while.
+  // Inside Operation::end() it does nothing.
   void help(const std::atomic<bool>& done, std::optional<std::chrono::steady_clock::time_point> end);
-  // Ends all operations of the channel's group with this reason.
+  // Ends all operations of the channel's group. `reason` becomes their error.
   void give_up(const ChannelPtr& channel, const std::string& reason);
   // Call it when the channel is no longer used.
   void close(const ChannelPtr& channel);
@@ -145,10 +152,11 @@ class Engine {
   Engine();
   void post(std::function<void()> task);
   void wake();
-  // Does what post_and_wait() does, for a task that returns only when other ranks run it, too.
+  // Does the same as post_and_wait(), but for a task that returns only when other ranks run the same task.
   void form(const std::function<void()>& task, std::chrono::milliseconds timeout, const std::string& late);
-  // Runs the task on the engine's thread, and waits for it. Rethrows the task's exception. After the timeout,
-  // throws std::runtime_error with the text `late`.
+  // Runs the task on the engine's thread, and waits until it has ended. If the task throws, post_and_wait()
+  // throws the same exception. If the task has not ended after `timeout`, throws std::runtime_error with the
+  // text `late`.
   void post_and_wait(const std::function<void()>& task, std::chrono::milliseconds timeout,
                      const std::string& late);
   void leave(int status);  // the process's exit status
@@ -161,7 +169,7 @@ class Engine {
   bool perform_posted();
   void rest(Time moved_at);
 
-  // Only for the thread that has the turn, and so makes the MPI calls.
+  // Only the thread that has the turn, that is, the thread that makes the MPI calls, calls these functions.
   std::optional<bool> help_once(Time& now);
   bool look(bool some_posted, int times, Time& now);
   OperationPtr next_posted(bool& others_posted);
@@ -189,7 +197,7 @@ class Engine {
   bool leaving_ = false;
   bool gone_ = false;
   std::atomic<bool> has_active_ = false;  // operations were in progress at the last check
-  // the engine's thread is in a call that returns only when other ranks have made the call, too
+  // True while the engine's thread is in a call that returns only when other ranks have made the same call.
   std::atomic<bool> forming_ = false;
   std::jthread thread_;
 

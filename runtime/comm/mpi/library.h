@@ -1,8 +1,9 @@
-// The MPI backend: all of c10d's collectives and messages, over Open MPI.
+// The MPI backend: all collectives and messages of c10d over Open MPI.
 //
-// Programs do not link MPI. libmuster_mpi.so does, and is loaded when a group with the backend "mpi" is
-// created. MPI_COMM_WORLD must be the job. CPU tensors are sent from their own memory, CUDA tensors through
-// pinned memory; messages of CUDA tensors are sent directly if Open MPI was built for that.
+// Programs are not linked with MPI. Only libmuster_mpi.so is. It is loaded when a group with the backend
+// "mpi" is created. The ranks of MPI_COMM_WORLD must be the ranks of the job. CPU tensors are sent from their
+// own memory. CUDA tensors are sent through pinned memory. There is one exception: if Open MPI was built for
+// GPUs, messages of CUDA tensors are sent directly.
 #pragma once
 
 #include <chrono>
@@ -13,7 +14,7 @@
 
 namespace muster {
 
-// Arguments and result of libmuster_mpi.so's function.
+// The arguments and the result of the function in libmuster_mpi.so.
 struct MpiRequest {
   c10::intrusive_ptr<c10d::Store> store;  // the job's
   std::string prefix;                     // prefix of the group's keys in the store, and its name
@@ -26,8 +27,8 @@ struct MpiRequest {
 inline constexpr const char* kMpiFunction = "muster_make_mpi";
 using MpiFunction = void(MpiRequest*);
 
-// All members must call it together. Throws std::runtime_error if MPI is missing, if its world is not the
-// job, or if other members do not come in time.
+// All members must call make_mpi() together. Throws std::runtime_error if MPI is missing, if the ranks of
+// MPI's world are not the ranks of the job, or if other members do not come in time.
 c10::intrusive_ptr<c10d::Backend> make_mpi(MpiRequest request);
 
 }  // namespace muster

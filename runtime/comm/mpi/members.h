@@ -1,4 +1,5 @@
-// Information that the members of a group share through the store. Each call can wait for the store's server.
+// Lets the members of an MPI group share information through the store. Each function can wait for the
+// store's server.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,16 @@
 
 namespace muster::mpi {
 
-// Waits for all members. Creating a communicator blocks the engine's thread and cannot be canceled, so call
-// meet() first. Throws std::runtime_error with the ranks that did not come in time.
+// Waits until all members have come. If some do not come in time, throws std::runtime_error, which names
+// them. Call meet() before you create a communicator. The reason is that creating a communicator blocks the
+// engine's thread and cannot be canceled.
 void meet(const MpiRequest& request);
 
-// Returns the key under which the member at `place` writes in which of the group's collectives it waits.
+// A member that waits in a collective writes the number of this collective to the store. Returns the key
+// under which the member at `place` does so.
 std::string waits_key(const std::string& prefix, int place);
-// Returns a text with the members that have not written that they wait in the collective `number`; "" if
-// there are none. Does not count the member at `place`.
+// Returns a text that names all members that have not written to the store that they wait in the collective
+// `number`. It does not name the member at `place`. Returns "" if there are no such members.
 std::string missing(const c10::intrusive_ptr<c10d::Store>& store, const std::string& prefix,
                     const std::vector<int>& ranks, int place, std::int64_t number);
 

@@ -20,7 +20,8 @@ struct Piece {
   char* data = nullptr;
   int count = 0;
 };
-// Cuts the tensors into pieces of at most 4 MiB, counted in elements of this size.
+// Divides the tensors into pieces of at most 4 MiB. The size of a piece is given as a number of elements of
+// `element_bytes` bytes.
 std::vector<Piece> cut(const Tensors& tensors, std::int64_t element_bytes);
 
 char* bytes_of(const at::Tensor& tensor);
@@ -29,9 +30,9 @@ int count_of(std::int64_t count);
 
 void require_dense(const at::Tensor& tensor);  // in any order of dimensions
 void require_contiguous(const at::Tensor& tensor);
-// Requires `size` contiguous tensors with the type and size of `like`.
+// Checks that there are `size` contiguous tensors that have the type and the size of `like`.
 void require_one_each(const Tensors& tensors, int size, const at::Tensor& like);
-// Return the only tensor, or the only list; throw if there is not exactly one.
+// Returns the only tensor, or the only list of tensors. Throws if there is not exactly one.
 const at::Tensor& only(const Tensors& tensors);
 const Tensors& only(const std::vector<Tensors>& lists);
 
@@ -39,25 +40,30 @@ const Tensors& only(const std::vector<Tensors>& lists);
 bool overlap(const at::Tensor& one, const at::Tensor& other);
 // True if MPI accepts GPU memory.
 bool sends_from_gpus();
-// Return functions that make the text of Operation::what(): `what` and the tensor's shape. The second text
-// also has `way`, such as "to", and the rank.
+// Each of these functions returns a function that makes the text of Operation::what(). The text consists of
+// `what` and the shape of the tensor. For the second function, `way` and the rank follow. `way` is a word
+// such as "to".
 std::function<std::string()> said(const char* what, const at::Tensor& tensor);
 std::function<std::string()> said(const char* what, const at::Tensor& tensor, const char* way, int rank);
 
-// joined() returns the bytes of these tensors in a row; room_for() returns memory for that row.
+// joined() returns one tensor with the bytes of all these tensors, one after the other. room_for() returns
+// memory of the same size.
 at::Tensor joined(const Tensors& tensors);
 at::Tensor room_for(const Tensors& tensors);
 
-// The bytes that each member sends or receives, and their offsets.
+// A message to or from each member: the number of bytes for each member, and where its bytes begin.
 struct Parts {
   std::vector<int> counts, offsets;
   void add(std::int64_t bytes);
 };
 
-// Provides memory that MPI can use: for a CPU tensor its own, for a CUDA tensor pinned memory. MPI reads the
-// memory from read(), writes the memory from fill(), and does both with the memory from change(). finish()
-// copies the results back to CUDA tensors. It uses the stream that was current at fill() or change(), so the
-// copies follow all earlier work there.
+// Provides memory that MPI can use. For a CPU tensor, this is the tensor's own memory. For a CUDA tensor, it
+// is pinned memory. Call read() for memory that MPI reads, fill() for memory that MPI writes, and change()
+// for memory that MPI reads and writes.
+//
+// finish() copies the results from pinned memory back to the CUDA tensors. It copies on the stream that was
+// current when fill() or change() was called. So the copies begin when all earlier work on that stream has
+// ended.
 class Staging {
  public:
   at::Tensor read(const at::Tensor& tensor) {
@@ -72,7 +78,7 @@ class Staging {
   at::Tensor change(const at::Tensor& tensor) {
     return fill(tensor).is_same(tensor) ? tensor : back_.back().host.copy_(tensor);
   }
-  // Makes finish() copy the bytes of `row`, if it is defined, to these parts, one after the other.
+  // If `row` is defined, finish() will copy its bytes to `parts`, one part after the other.
   void spread(const at::Tensor& row, const std::vector<at::Tensor>& parts) {
     row_ = row;
     parts_ = parts;

@@ -60,7 +60,7 @@ bool is_half(at::ScalarType type) {
   return type == at::kHalf || type == at::kBFloat16;
 }
 
-// The type and the operations exist as long as MPI is initialized.
+// This type and the operations for it exist as long as MPI is initialized.
 MPI_Datatype half_type() {
   static const MPI_Datatype made = [] {
     MPI_Datatype type = MPI_DATATYPE_NULL;

@@ -1,5 +1,5 @@
-// The Work of one call. It ends on the engine's thread, or on a thread that waits for a call of this backend.
-// The callbacks of its future run on the same thread.
+// The Work of one call. It ends on the engine's thread, or on a thread of the program that waits for a call
+// of this backend. The callbacks of its future run on that thread, too.
 #pragma once
 
 #include <ATen/core/ivalue.h>

@@ -1,8 +1,8 @@
 // The NCCL backend: collectives of CUDA tensors.
 //
-// LibTorch's CUDA libraries double a program's start and cost 300 MiB, so programs do not link them. Only
-// libmuster_nccl.so needs them. It is loaded before main() if a GPU is visible, because torch checks only
-// once, at first use, whether CUDA exists.
+// LibTorch's CUDA libraries double the time that a program needs to start, and take 300 MiB. So programs are
+// not linked with them. Only libmuster_nccl.so needs them. If a GPU is visible, it is loaded before main(),
+// because torch checks only once, at its first use, whether there is CUDA.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -18,7 +18,7 @@
 
 namespace muster {
 
-// Arguments and result of libmuster_nccl.so's function.
+// The arguments and the result of the function in libmuster_nccl.so.
 struct NcclRequest {
   c10::intrusive_ptr<c10d::Store> store;
   int rank = 0;  // place in the group; -1: this process is not in the group, but helps to split it off
@@ -35,38 +35,45 @@ struct NcclRequest {
 };
 inline constexpr const char* kNcclFunction = "muster_make_nccl";
 using NcclFunction = void(NcclRequest*);
-// libmuster_nccl.so's other function returns torch's record of the collectives over NCCL, as JSON.
+// libmuster_nccl.so has one more function. It returns torch's record of the collectives over NCCL, which is a
+// JSON text.
 inline constexpr const char* kNcclRecordFunction = "muster_nccl_record";
 using NcclRecordFunction = void(std::string*);
 
-// True if a process with this CUDA_VISIBLE_DEVICES (nullptr: not set) can see a GPU.
+// Returns whether this process can see a GPU. `cuda_visible_devices` is the value of the variable
+// CUDA_VISIBLE_DEVICES, or nullptr if it is not set.
 bool gpu_visible(bool driver_present, const char* cuda_visible_devices);
 
-// Returns the library, or why it could not be loaded. Returns neither if no GPU is visible. `name` is nullptr
-// in a build with a LibTorch without CUDA.
+// Loads the library of the NCCL backend. Returns the library, or an error that says why it could not be
+// loaded. If `visible` is false, no GPU is visible. Then it returns neither a library nor an error. `name` is
+// the library's name. It is null if Muster was built with a LibTorch without CUDA.
 Module load_nccl(bool visible, const char* name);
 
-// True if libmuster_nccl.so is loaded. Throws std::runtime_error if a GPU is visible but the library could
-// not be loaded.
+// Returns true if libmuster_nccl.so is loaded. Throws std::runtime_error if a GPU is visible but the library
+// could not be loaded.
 bool nccl_loaded();
 
-// Returns torch's record of the collectives over NCCL, as JSON; "" if the library is not loaded.
+// Returns torch's record of the collectives over NCCL. It is a JSON text. If the library is not loaded,
+// returns "".
 std::string nccl_record();
 
-// True if an NCCL group that times out should end only itself, and not the process. False if the user has set
-// TORCH_NCCL_ASYNC_ERROR_HANDLING. `value` is the value of that variable. `chosen` is MUSTER_CHOSEN, which
-// lists the variables that the agent has set instead of the user. nullptr: not set.
+// Returns whether a group that times out should end only itself. If not, NCCL ends the whole process. Returns
+// false if the user has set TORCH_NCCL_ASYNC_ERROR_HANDLING. `value` is the value of this variable. `chosen`
+// is the value of MUSTER_CHOSEN, which lists the variables that the agent, and not the user, has set. Each of
+// them is nullptr if the variable is not set.
 bool nccl_ends_groups(const char* value, const char* chosen);
-// If nccl_ends_groups(), sets TORCH_NCCL_ASYNC_ERROR_HANDLING so that a group that times out ends only
-// itself. Call it before the first group is created.
+// If nccl_ends_groups() returns true, sets the variable TORCH_NCCL_ASYNC_ERROR_HANDLING. Then a group that
+// times out ends only itself. Call it before the first group is created.
 void let_nccl_end_groups();
 
-// Returns why the options are invalid: "nccl: max_ctas is 0; it must be 1 or more"; "" if they are valid.
+// Checks the options. Returns "" if they are valid. Otherwise returns a text such as "nccl: max_ctas is 0; it
+// must be 1 or more".
 std::string refusal_of_nccl(const NcclOptions& options);
-// Returns the options that are set, in the order of the struct: "{high_priority_stream, min_ctas 2}".
+// Returns a text with the options that are set, such as "{high_priority_stream, min_ctas 2}". They are in the
+// order of the struct.
 std::string text_of(const NcclOptions& options);
 
-// Throws what torch throws. Requires nccl_loaded().
+// Throws the same exceptions as torch. nccl_loaded() must be true.
 c10::intrusive_ptr<c10d::Backend> make_nccl(NcclRequest request);
 
 }  // namespace muster

@@ -32,7 +32,8 @@ struct Watched {
   std::vector<NcclGroup> groups;
   std::string noted;
 };
-// Set when a collective of any group has timed out. Until then, this process looks for failures in no store.
+// Becomes true when a collective of any group has timed out. Before that, this process does not look into any
+// store for failures of other ranks.
 std::atomic<bool> time_was_over = false;
 constexpr std::chrono::seconds kBetweenLooks{1};
 
@@ -70,8 +71,8 @@ std::string who_is_absent(const NcclGroup& group) {
   return describe_absent(group, entered);
 }
 
-// Publishes `mine` if it is not empty and no other member has published a text. Returns the published text;
-// "" if there is none.
+// Writes `mine` to the store, but only if it is not empty and no other member has written a text. Returns the
+// text that is then in the store. Returns "" if there is none.
 std::string agree_on_failure(const NcclGroup& group, const std::string& mine) {
   const auto store = connect_again(group.store);
   if (!mine.empty()) return store->compareSet(kGivenUp, std::string(), mine);
@@ -163,7 +164,7 @@ std::string describe_absent(const NcclGroup& group, const std::vector<std::optio
 }
 
 std::string nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend) {
-  // This runs before each collective, so it does not use the store while nothing is wrong.
+  // This code runs before each collective. So it uses the store only if something is wrong.
   if (backend == nullptr || (backend->getError() == c10d::ErrorType::SUCCESS && !time_was_over)) return {};
   const std::optional<NcclGroup> found = find_watched(backend);
   if (!found) return {};

@@ -1,11 +1,15 @@
 // Finds out why NCCL has given up groups of this process, and which ranks are missing.
 //
-// When a collective times out, each rank of the job writes to the store of each of its groups how many of the
-// group's collectives it has entered. Ranks with smaller numbers than others are missing. NCCL then aborts
-// its communicator, and the GPUs go on with arbitrary data in the tensors, so results must not be used. A
-// rank that finds its group given up writes this to the group's store. After a timeout, the members that were
-// not in that collective check the store at most once per second. If the group is given up, they refuse
-// further calls. Safe from any thread; no function waits for other ranks.
+// When a collective times out, each rank of the job writes how many collectives it has entered. It writes
+// this for each of its groups, to the group's store. The ranks whose numbers are less than those of others
+// are missing. NCCL then aborts its communicator. The GPUs go on with arbitrary data in the tensors, so the
+// results must not be used.
+//
+// If a rank finds that a group has been given up, it writes this to the group's store. The members that were
+// not in the collective look into the store after the timeout, at most once per second. If the group has been
+// given up, they refuse further calls.
+//
+// Any thread can call the functions. No function waits for other ranks.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -28,31 +32,34 @@ struct NcclGroup {
   int place = 0;           // this process's place
   std::string name;
   bool has_collectives = true;  // false: the backend is only for messages
-  // Shared by all copies of this NcclGroup, and by all backends of the group.
+  // Keeps what this process knows about the group. All copies of this NcclGroup and all backends of the group
+  // share it.
   struct Known;
   std::shared_ptr<Known> known{};
 };
 
-// Watches the group while its backend exists.
+// Watches the group for failures as long as its backend exists.
 void watch_nccl(NcclGroup group);
-// Watches the backend for messages of the group that `collectives` belongs to, which is already watched.
+// Watches `messages`, the backend for the messages of a group. `collectives` is the backend for the same
+// group's collectives. It must already be watched.
 void watch_messages(const c10::intrusive_ptr<c10d::Backend>& messages,
                     const c10::intrusive_ptr<c10d::Backend>& collectives);
 
-// Writes to the stores of this rank's groups how many collectives it has entered in each. Called on every
-// rank when a collective times out.
+// For each group of this rank, writes to the group's store how many collectives of the group this rank has
+// entered. It is called on every rank when a collective times out.
 void tell_entered();
 
-// `entered` has, for each place, the number of collectives that the rank has entered, or none if it has not
-// answered. Returns "rank 2 has not entered its collective 41", or "" if no rank is missing.
+// `entered` has an element for each place of the group: the number of collectives that the rank there has
+// entered. It is empty for a rank that has not answered. Returns a text such as "rank 2 has not entered its
+// collective 41". Returns "" if all ranks have entered it.
 std::string describe_absent(const NcclGroup& group, const std::vector<std::optional<std::int64_t>>& entered);
 
-// nccl_failure_of() returns what is wrong with this backend, which may be null. any_nccl_failure() returns
-// what is wrong with the backend of any group. They return "" if nothing is wrong.
+// nccl_failure_of() returns a description of the failure of this backend. `backend` may be null.
+// any_nccl_failure() returns a description of a failure in any group. Both return "" if nothing has failed.
 std::string nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend);
 std::string any_nccl_failure();
-// Remembers why this rank's part of a group was given up, if nccl_failure_of() has not reported it. Call it
-// when the group is destroyed.
+// A part of a group can have been given up on this rank. Unless nccl_failure_of() has already reported the
+// reason, this function remembers it. Call it when the group is destroyed.
 void note_nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend);
 // Returns the first failure that was remembered; "" if there is none.
 std::string noted_nccl_failure();

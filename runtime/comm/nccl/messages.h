@@ -1,9 +1,11 @@
-// Messages between two members of a group, for tensors that NCCL carries.
+// Sends messages between two members of a group by NCCL.
 //
-// An NCCL communicator runs the operations of each rank in that rank's order. With one communicator, two
-// ranks that both receive before they send would wait forever. So a pair of ranks has one communicator, with
-// a stream of its own, for each direction. These are not split off the job's communicator, because they would
-// then share one stream. Use NcclMessages on the training thread.
+// Each rank gives an NCCL communicator its operations in some order, and the communicator keeps this order.
+// If two ranks had one communicator, and both received before they send, they would wait forever. So each
+// pair of ranks has two communicators, one for each direction, and each communicator has a stream of its own.
+// NCCL could split these communicators off the job's communicator. But then they would share one stream.
+//
+// Use NcclMessages on the training thread.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -20,15 +22,16 @@ enum class Direction : std::uint8_t { kUp, kDown };  // to a higher or a lower p
 class NcclMessages {
  public:
   using Make = std::function<c10::intrusive_ptr<c10d::Backend>(Direction)>;
-  // `rank` is this rank's place. The first connect() creates both backends.
+  // `rank` is this rank's place in the group. The first call of connect() creates the backends of both
+  // directions.
   NcclMessages(int rank, c10::Device device, Make make);
 
-  // Returns when the peer has called connect() for this rank as well; throws c10::Error if the peer does not.
-  // A rank that connects with several peers must do so in ascending order of places. Otherwise the ranks can
-  // wait for each other in a circle.
+  // Connects this rank with the peer. Returns when the peer has called connect() for this rank, too. If the
+  // peer does not do so, throws c10::Error. A rank that connects with several peers must do so in ascending
+  // order of their places. Otherwise the ranks could wait for each other in a circle.
   void connect(int peer);
-  // Connects two places and returns the backend for messages from one to the other. One place must be this
-  // rank's.
+  // Connects the ranks at two places of the group. One of them must be this rank. Returns the backend for
+  // messages from place `from` to place `to`.
   c10d::Backend& between(int from, int to);
 
   c10::Device device() const { return device_; }

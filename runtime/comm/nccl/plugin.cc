@@ -44,8 +44,9 @@ c10::intrusive_ptr<Options> options_of(const NcclRequest& request) {
   return options;
 }
 
-// Splits the group off the job's communicator, which it creates first if there is none. There is one on all
-// ranks or on none, because all ranks of the job have made the same collectives so far.
+// Makes the communicator of the group by splitting the job's communicator. If the job does not have one yet,
+// this function first creates it. All ranks of the job have made the same collectives so far. So either all
+// of them have the job's communicator, or none of them has it.
 c10::intrusive_ptr<c10d::Backend> split_off(const NcclRequest& request) {
   auto& parent = dynamic_cast<Nccl&>(*request.split_from);
   parent.setBoundDeviceId(request.device);
@@ -53,8 +54,8 @@ c10::intrusive_ptr<c10d::Backend> split_off(const NcclRequest& request) {
   return parent.split(request.store, request.ranks, options_of(request));
 }
 
-// When a collective of any rank times out, torch calls write() on every rank, to save its flight record. This
-// class also calls `on_timeout` then.
+// When a collective of any rank times out, torch calls write() on every rank to save torch's record of the
+// collectives. This class first calls `on_timeout`.
 class RecordWriter : public c10d::DebugInfoWriter {
  public:
   RecordWriter(const std::string& file_prefix, int rank, void (*on_timeout)())
@@ -68,7 +69,7 @@ class RecordWriter : public c10d::DebugInfoWriter {
   void (*on_timeout_)();
 };
 
-// Returns the prefix that torch uses for the files of flight records.
+// Returns the path with which torch begins the names of the files for its records.
 std::string record_prefix() {
   for (const char* name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"})
     if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;

@@ -24,7 +24,8 @@ std::exception_ptr as_exception(const std::string& error) {
   return std::make_exception_ptr(std::runtime_error("shm: " + error));
 }
 
-// The part that torch adds to a request: the tensors, which live as long as the request, and a future.
+// Has what torch needs in addition to a request: the tensors, which must live as long as the request, and a
+// future.
 class OfTensors {
  public:
   explicit OfTensors(std::vector<at::Tensor> tensors, std::vector<at::Tensor> results)
@@ -52,7 +53,8 @@ class OfTensors {
   }
 
  private:
-  // Call it only after the request has ended, when its error no longer changes. Runs the future's callbacks.
+  // Completes the future. Its callbacks run in this function. Call it only after the request has ended,
+  // because its error then no longer changes.
   void complete() {
     if (error_.empty())
       future_->markCompleted(c10::IValue(results_));
@@ -151,8 +153,8 @@ void check_tensor(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.is_contiguous(), "shm takes contiguous tensors");
 }
 
-// Returns the only tensor of the list. An in-place call accepts a dense tensor with dimensions in any order.
-// Other calls need a contiguous tensor.
+// A call takes a list with exactly one tensor. Returns this tensor. For an in-place call, the tensor must be
+// dense, but its dimensions can have any order in memory. For other calls, it must be contiguous.
 at::Tensor& only(std::vector<at::Tensor>& tensors, bool in_place) {
   TORCH_CHECK(tensors.size() == 1, "shm takes one tensor per call, not ", tensors.size());
   const bool packed = in_place && tensors[0].defined() && tensors[0].layout() == at::kStrided &&
@@ -176,7 +178,8 @@ class SparseSum {
  public:
   explicit SparseSum(const at::Tensor& tensor) : tensor_(tensor), own_(tensor.coalesce()) {}
   at::Tensor count() const { return at::full({1}, own_._nnz(), at::kLong); }
-  // indices() and values() are padded to `most`, the largest number of entries of a rank.
+  // All ranks need results of the same size. `most` is the largest number of entries that a rank has.
+  // indices() and values() append zeros until there are `most` rows.
   at::Tensor indices(std::int64_t most) const { return padded(own_._indices().t(), most); }
   at::Tensor values(std::int64_t most) const { return padded(own_._values(), most); }
   void add_up(const at::Tensor& counts, const at::Tensor& indices, const at::Tensor& values) const {
@@ -204,7 +207,8 @@ class SparseSum {
   const at::Tensor tensor_, own_;
 };
 
-// Returns a tensor with room for the tensors of all ranks. It has one dimension more, for the ranks.
+// Returns a tensor that has room for the tensors of all ranks. Its first dimension is the number of ranks.
+// Its other dimensions are those of `tensor`.
 at::Tensor for_all(const at::Tensor& tensor, int ranks) {
   std::vector<std::int64_t> sizes = tensor.sizes().vec();
   sizes.insert(sizes.begin(), ranks);
@@ -383,8 +387,8 @@ class ShmBackend : public compat::Backend {
   static void same_size(const at::Tensor& one, const at::Tensor& other) {
     TORCH_CHECK(one.nbytes() == other.nbytes(), "the tensors are of different sizes");
   }
-  // If `here`, this rank must give one list, with a tensor for each rank. Returns that list. If not `here`,
-  // this rank must not give a list.
+  // If `here` is true, this rank must give exactly one list, which has a tensor for each rank. Then this
+  // function returns that list. If `here` is false, this rank must give no list.
   const std::vector<at::Tensor>& one_each(const std::vector<std::vector<at::Tensor>>& lists,
                                           bool here) const {
     static const std::vector<at::Tensor> kNone;
@@ -412,7 +416,8 @@ class ShmBackend : public compat::Backend {
     }
     return parts;
   }
-  // Splits the first dimension: into `splits`, or evenly if `splits` is empty.
+  // Divides the tensor along its first dimension. `splits` has the number of rows for each rank. If it is
+  // empty, all ranks get the same number.
   std::vector<shm::Part> splits_of(const at::Tensor& tensor, const std::vector<std::int64_t>& splits) const {
     const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
     TORCH_CHECK(splits.empty() ? rows % size_ == 0 : splits.size() == places(),
@@ -542,7 +547,8 @@ Expected<shm::Segment> open_segment(c10d::Store& store, const ShmSettings& setti
   return segment;
 }
 
-// Returns the reason of a rank that cannot share memory; "" if all ranks can.
+// A rank that cannot share memory writes the reason to the store. Returns this reason, or "" if all ranks can
+// share memory.
 std::string refusal_in(c10d::Store& store) {
   try {
     return store.check({kRefusedKey}) ? store.get_to_str(kRefusedKey) : "";
@@ -577,8 +583,8 @@ c10::intrusive_ptr<c10d::Backend> make_shm(const c10::intrusive_ptr<c10d::Store>
       throw std::invalid_argument(member.error().message());
     throw std::runtime_error(fmt::format("backend 'shm': {}", member.error().message()));
   }
-  // A callback of a future can release the last reference to the group on the member's own thread. That
-  // thread cannot destroy the member, so another one does.
+  // A callback of a future can release the last reference to the group. If it does so on the member's own
+  // thread, another thread destroys the member, because the member's own thread must not do that.
   const auto let_go = [](shm::Member* last) {
     if (last->is_own_thread())
       std::thread([last] { delete last; }).detach();

@@ -1,11 +1,15 @@
 // The backend for ranks on one host: collectives and messages of CPU tensors through shared memory.
 //
-// Sums are computed in the order of the ranks, so their bits depend only on the number of ranks; with two
-// ranks they equal Gloo's. A group's memory is bounded (shm/segment.h), has no name, and disappears with the
-// group's last rank. If a rank ends, leaves or gives up, the group ends, and all ranks that wait for that
-// rank get an error. The group also ends if a wait exceeds the timeout; the error then names the missing
-// ranks. Tensors must be contiguous. Calls are safe from any thread. The thread that waits for a Work does
-// the remaining work itself.
+// Sums are computed in the order of the ranks. So the bits of a sum depend only on the number of ranks. With
+// two ranks, they are the same as those of Gloo.
+//
+// The memory of a group has a limited size (shm/segment.h) and no name. It disappears with the last rank of
+// the group. If a rank ends, leaves or gives up, the group ends, and all ranks that wait for this rank get an
+// error. The group also ends if a rank waits longer than the timeout. The error then names the ranks that are
+// missing.
+//
+// Tensors must be contiguous. Any thread can call the functions. If a thread waits for a Work, it does the
+// remaining work itself.
 #pragma once
 
 #include <chrono>
@@ -21,8 +25,8 @@ struct ShmSettings {
   std::chrono::milliseconds timeout{};
 };
 
-// Returns when all ranks have joined. Throws std::invalid_argument on all ranks if they are not on one host,
-// and std::runtime_error if a rank ends or does not join within the timeout.
+// Returns when all ranks have joined. If the ranks are not on one host, throws std::invalid_argument on all
+// ranks. If a rank ends, or does not join within the timeout, throws std::runtime_error.
 c10::intrusive_ptr<c10d::Backend> make_shm(const c10::intrusive_ptr<c10d::Store>& store,
                                            const ShmSettings& settings);
 

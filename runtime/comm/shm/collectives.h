@@ -1,10 +1,12 @@
-// Collectives among the ranks of a group on one host, as Steps (steps.h).
+// Collectives among the ranks of a group on one host. Each of them is a coroutine, called Steps (steps.h).
 //
-// Large tensors are cut into pieces. Each rank copies its data of a piece into a buffer of its own, where the
-// others read it. In a reduction of few elements, each rank reduces all of them itself. In a reduction of
-// many elements, each rank reduces its share of a piece, and writes the result over the inputs that it has
-// read. Elements are reduced in the order of the ranks (combine.h). Data that differs between pairs of ranks
-// is sent as messages. The pointers must stay valid until the Steps have finished. Nothing blocks.
+// Large tensors are divided into pieces. A rank copies its data of a piece into its own buffer, where the
+// other ranks read it. There are two ways to reduce. If there are few elements, each rank reduces all of them
+// by itself. If there are many, each rank reduces its share of a piece. It writes the result over the inputs
+// that it has read. Elements are always reduced in the order of the ranks (combine.h). If each pair of ranks
+// exchanges different data, the data is sent as messages.
+//
+// The pointers must be valid until the Steps have ended. Nothing here blocks.
 #pragma once
 
 #include <algorithm>
@@ -37,20 +39,22 @@ class Board {
   Board(const Segment& segment, Messages& messages, int rank)
       : segment(segment), messages(messages), rank(rank), ranks(segment.ranks()) {}
 
-  // Reserves `count` piece numbers, which are the same on all ranks, and returns the first.
+  // Reserves `count` numbers for pieces and returns the first of them. All ranks get the same numbers.
   std::uint64_t take(std::uint64_t count) { return std::exchange(next_, next_ + count); }
   std::byte* buffer(int of, std::uint64_t piece) const { return segment.buffer(of, piece); }
   std::byte* mine(std::uint64_t piece) const { return buffer(rank, piece); }
   std::byte* sum_buffer(int of, std::uint64_t piece) const { return segment.sum_buffer(of, piece); }
 
-  // lay() tells the other ranks that this rank has written a piece; finish() tells them that it is done with
-  // the piece. If `done` is not 0, lay() also tells them that this rank is done with all pieces below `done`.
+  // lay() tells the other ranks that this rank has written a piece. finish() tells them that this rank no
+  // longer needs the piece. lay() can tell them both: if `done` is not 0, this rank no longer needs all
+  // pieces whose number is less than `done`.
   void lay(std::uint64_t piece, const CallTag& tag, std::uint64_t done = 0) const;
   void finish(std::uint64_t piece) const;
-  // Wait for free() before you write a piece. After that, no rank needs the buffer's old content or its tag.
+  // Before you write a piece to a buffer, wait for free(). Then no rank needs the old content of the buffer
+  // any more, nor the old tag.
   Until free(std::uint64_t piece) const { return done_by_all(least_done(piece)); }
-  // Wait for sums_free() before you write the first piece of a large all-reduce. After that, no rank needs
-  // the old content of the sum buffers, or the old tag.
+  // Before you write the first piece of a large all-reduce, wait for sums_free(). Then no rank needs the old
+  // content of the sum buffers any more, nor the old tag.
   Until sums_free(std::uint64_t first, std::uint64_t pieces) {
     return done_by_all(std::max(least_done(first), std::exchange(sums_end_, first + pieces)));
   }
@@ -74,17 +78,19 @@ struct Reducing {
   Combine* combine;
   std::size_t element_bytes;
 };
-// Reduces in place. For kReduce only tag.root gets the result; on other ranks `data` is only read.
+// Reduces `data` in place. If the collective is a kReduce, only the rank tag.root gets the result. On the
+// other ranks, `data` is then not changed.
 Steps all_reduce(Board& board, CallTag tag, Reducing how, std::byte* data);
 Steps broadcast(Board& board, CallTag tag, std::byte* data);
-// Gathers tag.count bytes from each rank; outputs[r] receives the bytes of rank r. `input` may be
-// outputs[rank].
+// Collects tag.count bytes from each rank. outputs[r] receives the bytes of rank r. `input` can be the same
+// memory as this rank's output.
 Steps all_gather(Board& board, CallTag tag, const std::byte* input, std::vector<std::byte*> outputs);
-// Reduces tag.count elements for each rank: inputs[r] are the elements for rank r.
+// Reduces tag.count elements for each rank. inputs[r] has this rank's elements for rank r. `output` receives
+// the result for this rank.
 Steps reduce_scatter(Board& board, CallTag tag, Reducing how, std::vector<const std::byte*> inputs,
                      std::byte* output);
-// exchange() sends out[r] to rank r and receives in[r] from rank r; it does not send empty parts. Also used
-// for gather and scatter.
+// exchange() sends out[r] to each rank r, and receives in[r] from it. It sends nothing for an empty part.
+// gather() and scatter() use it, too.
 struct Part {
   std::byte* data = nullptr;
   std::size_t bytes = 0;

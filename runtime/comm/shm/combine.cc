@@ -8,9 +8,11 @@
 namespace muster::shm {
 namespace {
 
-// This many elements are combined at once: few enough for the processor's registers or its nearest cache.
+// The number of elements that are combined at once. It is so small that they fit into the processor's
+// registers or its nearest cache.
 constexpr std::size_t kBlock = 64;
-// Data that other ranks have written is in the caches of their processors; it is prefetched this far ahead.
+// Other ranks have written the data, so it is in the caches of their processors. The loop prefetches the data
+// that lies this many bytes ahead.
 constexpr std::size_t kAheadBytes = 1024;
 constexpr std::size_t kLineBytes = 64;
 
@@ -34,7 +36,8 @@ struct BFloat16 {
   }
 };
 
-// Converts without branches, by arithmetic on floats, as in Maratyszcza's FP16 and in torch.
+// Converts numbers by arithmetic on floats, without branches. Maratyszcza's library FP16 and torch do the
+// same.
 struct Half {
   using Stored = std::uint16_t;
   using Wide = float;
@@ -116,14 +119,16 @@ struct Xor {
 
 enum class Use : bool { kRead, kWrite };
 
-// If a line is prefetched for writing, it moves from another processor's cache only once, even if it is read
-// first. If a line is prefetched for reading and then written, it moves twice.
+// Prefetches the cache lines of these bytes for reading or for writing. If a line is prefetched for writing,
+// it moves only once from the cache of another processor, even if it is first read. If it is prefetched for
+// reading and then written, it moves twice.
 template <Use kUse>
 void prefetch(const std::byte* begin, std::size_t bytes) {
   for (std::size_t at = kAheadBytes; at < kAheadBytes + bytes; at += kLineBytes) {
 #if defined(__x86_64__)
-    // Does not use the builtin for writing, which prefetches for reading if the compiler does not know
-    // prefetchw. Processors without prefetchw ignore the instruction.
+    // For writing, this code does not use the compiler's builtin function. If the compiler does not know
+    // whether the processor has the instruction prefetchw, the builtin prefetches for reading. A processor
+    // without prefetchw ignores the instruction.
     if constexpr (kUse == Use::kWrite) {
       asm volatile("prefetchw %0" : : "m"(begin[at]));
       continue;
@@ -133,7 +138,8 @@ void prefetch(const std::byte* begin, std::size_t bytes) {
   }
 }
 
-// `size` is kBlock, or less in the last block. If `ahead`, enough elements follow to prefetch some of them.
+// Combines `size` elements, beginning with the element `begin`. `size` is kBlock, except that the last block
+// may be smaller. `ahead` says whether enough elements follow, so that some of them can be prefetched.
 template <class Each, class Does>
 void combine_block(std::span<std::byte* const> to, std::span<const std::byte* const> from, std::size_t begin,
                    std::size_t size, bool ahead) {
@@ -152,7 +158,8 @@ void combine_block(std::span<std::byte* const> to, std::span<const std::byte* co
     for (std::size_t i = 0; i < size; ++i) block[i] = Does::of(block[i], Each::load(next[i]));
   }
   if constexpr (std::is_same_v<Does, Average>) {
-    // Rounds before and after the division, like a sum that the caller divides afterwards.
+    // Rounds the sum before the division and the quotient after it. So the result is the same as if the
+    // caller divided the sum.
     const auto all = static_cast<typename Each::Wide>(from.size());
     for (std::size_t i = 0; i < size; ++i) block[i] = Each::load(Each::store(block[i])) / all;
   }
@@ -164,7 +171,7 @@ void combine_block(std::span<std::byte* const> to, std::span<const std::byte* co
 
 template <class Each, class Does>
 void combine(std::span<std::byte* const> to, std::span<const std::byte* const> from, std::size_t count) {
-  // Does not prefetch beyond the end: that memory belongs to another rank.
+  // Near the end of the data, nothing is prefetched. The memory beyond the end belongs to another rank.
   constexpr std::size_t kAhead = kAheadBytes / sizeof(typename Each::Stored);
   std::size_t begin = 0;
   for (; begin + kBlock <= count; begin += kBlock)

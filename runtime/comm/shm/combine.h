@@ -1,8 +1,8 @@
-// Reduces one piece of memory from each rank to one result, by a sum or another operation.
+// Combines one piece of memory from each rank into one result, by a sum or by another operation.
 //
-// Each element is reduced in the order of the ranks, so the bits of a result depend only on the number of
-// ranks. float16 and bfloat16 are added in float32 and rounded once; integers wrap around. Compilers can
-// vectorize the loops.
+// Each element is combined in the order of the ranks. So the bits of a result depend only on the number of
+// ranks. Numbers of the types float16 and bfloat16 are added in float32, and the sum is rounded once.
+// Integers wrap around. The loops have a form that compilers can vectorize.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,14 @@ enum class Reduction : std::uint8_t { kSum, kAverage, kProduct, kMin, kMax, kAnd
 
 std::size_t bytes_of(Type type);
 
-// `from` points to each rank's `count` elements. Writes the result to every place of `to`, which may overlap
-// with places of `from`.
+// A function that combines the data of all ranks. `from` has a pointer for each rank, to `count` elements.
+// The function writes the result to each pointer in `to`. The memory of `to` can be the same as memory of
+// `from`.
 using Combine = void(std::span<std::byte* const> to, std::span<const std::byte* const> from,
                      std::size_t count);
-// Returns null if the operation does not exist for the type: averages are for floating-point types only,
-// bitwise operations for integers only. For bool, a sum is the maximum, and a product is the minimum.
+// Returns the function that combines elements of this type by this reduction. Returns null if there is none.
+// Averages exist only for floating-point types, and bitwise operations only for integers. For bool, a sum is
+// computed as the maximum, and a product as the minimum.
 Combine* combine_of(Type type, Reduction reduction);
 
 }  // namespace muster::shm

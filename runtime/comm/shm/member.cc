@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::chrono::hours kForever{1};
 
-// Returns whether start() works on the request at once.
+// Returns whether the request is so small that start() works on it at once, and does not leave it to another
+// thread.
 bool is_little(const std::shared_ptr<Request>& request) {
   constexpr std::size_t kLittle = std::size_t{64} << 10;
   const auto* const collective = dynamic_cast<const Collective*>(request.get());
@@ -97,7 +98,8 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
         const int error = errno;
         const RankState& state = segment_.state(rank);
         const Presence presence = state.presence;
-        // A rank that has left has done its part. Only a request that needs more from that rank fails.
+        // A process that has left in good order does not need to be watched. If a request still needs
+        // something from that rank, the request fails by itself.
         if (error == ESRCH && presence == Presence::kLeft) continue;
         if (error != ESRCH)
           unseen = fmt::format("the process of {} cannot be watched: {}", names_of({rank}),
@@ -120,7 +122,8 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
       return failure(ErrorCode::kInvalidArgument, "{}", reason);
     for (int rank = 0; rank < segment_.ranks(); ++rank) {
       const std::string wrong = what_is_wrong_with({rank}, true, true);
-      // A rank leaves only after it has seen that all have joined, so this rank will see it, too.
+      // The other rank has joined and has already left again. A rank leaves only after it has seen that all
+      // ranks have joined, so this rank will see it, too. This is not an error.
       if (!wrong.empty() && segment_.state(rank).presence != Presence::kLeft)
         return failure(ErrorCode::kUnavailable, "{}", wrong);
     }
@@ -229,8 +232,8 @@ void Member::give_back() {
     wake(segment_.state(settings_.rank).call);
 }
 
-// Calls on_end() of requests that have ended, without `lock`. The caller must hold no lock that on_end()
-// needs.
+// Calls on_end() for the requests that have ended. It releases `lock` during the calls. The caller must not
+// hold a lock that on_end() needs.
 void Member::tell(Lock& lock) {
   if (to_tell_.empty()) return;
   const auto all = std::exchange(to_tell_, {});
@@ -280,8 +283,9 @@ void Member::row(Lock& lock, std::uint64_t me, TimePoint until, const Enough& en
   }
 }
 
-// Works once on the requests. Call it only if may_take_oar() is true. If the member's own thread sleeps with
-// the oar (the right to work on requests), borrows the oar, and lets that thread sleep on.
+// Works once on all requests. Call it only if may_take_oar() is true. The member's own thread may be asleep
+// and have the oar, that is, the right to work on requests. Then this function borrows the oar, and that
+// thread goes on sleeping.
 void Member::row_once(Lock& lock) {
   if (oar_ == 0) {
     take_oar(/*thread=*/false);
@@ -357,10 +361,13 @@ bool Member::advance_unlocked(Lock& lock) {
   return true;
 }
 
-// Checks for progress for a moment, before the thread sleeps. If each rank has a processor, the other ranks
-// will arrive soon. If not, yields between the checks: the other ranks may be waiting for this processor, and
-// passing it from rank to rank costs less than sleeping and being woken. (With yields, four ranks on two
-// cores need four fifths of the time for 64 MiB, and half for 4 KiB; more yields change nothing.)
+// Before a thread sleeps, it calls this function, which checks for progress for a moment. If each rank has a
+// processor of its own, the other ranks will arrive soon.
+//
+// If not, other ranks may be waiting for this processor. So this function gives it away between the checks by
+// sched_yield(). Passing a processor from rank to rank in this way costs less than sleeping and being woken.
+// This was measured with four ranks on two cores: with the yields, 64 MiB take four fifths of the time, and 4
+// KiB take half of it. More than kYields yields change nothing.
 bool Member::look_for_a_moment(Lock& lock) {
   constexpr int kLooks = 300;
   constexpr int kYields = 10;
@@ -385,8 +392,9 @@ std::uint64_t Member::mask() const {
   return bits;
 }
 
-// Asks the ranks that this thread waits for to wake it. Returns true if the thread must not sleep yet: there
-// was progress or a new request meanwhile, or the thread now waits for another rank.
+// This thread waits for some ranks. Asks these ranks to wake the thread. Returns true if the thread must not
+// sleep yet. This is so if there has been progress, if there is a new request, or if the thread now waits for
+// another rank.
 bool Member::set_alarm(Lock& lock) {
   std::atomic<std::uint64_t>& sleeps_for = segment_.state(settings_.rank).sleeps_for;
   sleeps_for = mask();
@@ -421,7 +429,8 @@ void Member::look(Lock& lock) {
   const bool timely = now - looked_at_ >= kLook;
   if (timely) looked_at_ = now;
   std::string wrong = find_wrong(timely, timely);
-  // Checks for progress once more, because a rank that has left may have done its part just before.
+  // A rank that has left may have done its part just before. So this code first checks for progress once
+  // more.
   if (wrong.empty() || advance_unlocked(lock) || !broken_.empty()) return;
   break_off(wrong);
 }
@@ -445,7 +454,8 @@ std::string Member::find_wrong(bool at_processes, bool at_times) {
     if (std::string wrong = late(*collectives_.front(), missing); !wrong.empty()) return wrong;
   }
   for (const auto& each : messages_.pending()) {
-    // Skips a receive that no thread waits for: the caller may have posted it ahead, and no longer need it.
+    // A receive for which no thread waits is left out. The caller may have begun it early and may no longer
+    // need it.
     if (each->waited_for_ == 0 && !each->hurried) continue;
     const std::vector<int> missing = messages_.missing(*each);
     if (std::string wrong = what_is_wrong_with(missing, at_processes, missing.size() == 1); !wrong.empty())
@@ -456,16 +466,18 @@ std::string Member::find_wrong(bool at_processes, bool at_times) {
   return {};
 }
 
-// Returns "" or what is wrong with `ranks`. A rank that gave up is always an error. If all_needed, a rank
-// that left or ended is an error, too. If not, any one of `ranks` can send what is missing, so it is an error
-// only if all of them have left or ended.
+// Checks the ranks for which a request waits. Returns a text that says what is wrong, or "" if nothing is
+// wrong. If a rank has given up, this is always an error. If `all_needed` is true, it is also an error if one
+// of the ranks has left or ended. If `all_needed` is false, each of the ranks could send what the request
+// needs. Then it is an error only if all of them have left or ended.
 std::string Member::what_is_wrong_with(const std::vector<int>& ranks, bool at_processes,
                                        bool all_needed) const {
   std::string last;
   std::size_t gone = 0;
   for (const int rank : ranks) {
     const RankState& state = segment_.state(rank);
-    // Checks the process first, because a process that has ended may have set `presence` before.
+    // Checks the process before `presence`, because a process that has ended may have set `presence` just
+    // before.
     const bool ended = at_processes && has_ended(processes_[static_cast<std::size_t>(rank)]);
     const Presence presence = state.presence;
     if (presence == Presence::kGaveUp) return reason_of(state);

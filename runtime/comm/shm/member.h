@@ -1,12 +1,16 @@
-// This process's part in a group of ranks on one host: takes requests, works on them, and waits for the other
-// ranks.
+// This process's part in a group of ranks on one host. It takes requests, works on them, and waits for the
+// other ranks.
 //
-// Collectives run one after the other, in the order of start(); messages run at the same time. A thread that
-// waits for a request does the work itself, which saves a change of threads. The member's own thread works
-// only on hurried requests (Request::hurried) that no thread waits for, and sleeps otherwise. A waiting
-// thread sleeps in the kernel until another rank has made progress. Every kLook, it checks whether that rank
-// is still there. An error ends the group: all requests of this rank end with the reason, later ones end at
-// once, and the other ranks see the reason. Calls are safe from any thread.
+// Collectives run one after the other, in the order of start(). Messages run at the same time. If a thread
+// waits for a request, it does the work itself, because handing the work to another thread takes time. The
+// member's own thread works only on requests that are hurried (Request::hurried) and for which no thread
+// waits. Otherwise it sleeps.
+//
+// A thread that cannot continue sleeps in the kernel until another rank has made progress. After each kLook,
+// it checks whether that rank still exists. An error ends the whole group. All requests of this rank end with
+// the reason, and later requests end with it at once. The other ranks see the reason, too.
+//
+// Any thread can call the functions.
 #pragma once
 
 #include <condition_variable>
@@ -35,23 +39,27 @@ struct MemberSettings {
 };
 
 // The oar is the right to work on requests. Invariants:
-// - At most one thread holds the oar. oar_ is the number of that thread's turn; 0: no thread has the oar.
+// - At most one thread has the oar. That thread got a number when it took the oar. oar_ is this number. It is
+//   0 if no thread has the oar.
 // - mutex_ guards the members below it. The thread with the oar releases mutex_ while it works and while it
-//   sleeps, and takes it to change those members.
+//   sleeps. It locks mutex_ to change those members.
 // - Only the thread with the oar uses messages_, board_, collectives_, ended_ and wrong_.
-// - If the member's own thread has the oar and sleeps (asleep_), another thread can take the oar from it, or
-//   borrow the oar for a moment (borrowed_). After its sleep, the member's thread waits until borrowed_ is
-//   false. It stops if oar_ has changed.
-// - A request is in one place at a time: in given_ until the thread with the oar takes it, in collectives_ or
-//   messages_ until it ends, and in to_tell_ until on_end() is called. No lock is held during on_end().
+// - The member's own thread can sleep while it has the oar (asleep_). Then another thread can take the oar
+//   from it, or borrow the oar for a moment (borrowed_). After its sleep, the member's thread waits until
+//   borrowed_ is false. If oar_ has changed by then, it stops.
+// - A request is in one place at a time. It is in given_ until the thread with the oar takes it. Then it is
+//   in collectives_ or messages_ until it ends, and in to_tell_ until on_end() is called. No lock is held
+//   during on_end().
 // - Once broken_ is set, it never changes. Every request then ends with that reason.
 // - A thread that is about to sleep sets sleeps_for, and then checks for progress again. A rank that has made
-//   progress publishes the progress, and then reads sleeps_for. Each has a fence between its two steps, so no
-//   wake-up is lost.
+//   progress publishes the progress, and then reads sleeps_for. Each of the two has a fence between its two
+//   steps. So the thread that sleeps is always woken.
 class Member {
  public:
-  // Returns when all ranks have joined. kTimedOut names the missing ranks, kUnavailable a rank that has
-  // ended. Calls `refused` from time to time; a text that is not empty becomes the error (kInvalidArgument).
+  // Joins the group. Returns when all ranks have joined. If some ranks do not come in time, returns
+  // kTimedOut, which names them. If a rank has ended, returns kUnavailable, which names it. join() calls
+  // `refused` from time to time. If `refused` returns a text that is not empty, join() returns
+  // kInvalidArgument with this text.
   static Expected<std::unique_ptr<Member>> join(Segment segment, MemberSettings settings,
                                                 const std::function<std::string()>& refused);
   Member(const Member&) = delete;
@@ -61,18 +69,20 @@ class Member {
   Board& board() { return board_; }
   const MemberSettings& settings() const { return settings_; }
 
-  // Begins the request. A small request progresses as far as it can before start() returns. If another thread
-  // is working on requests, that thread works on this request instead.
+  // Begins the request. If the request is small, it progresses as far as possible before start() returns. But
+  // if another thread is already working on requests, start() leaves the request to that thread.
   void start(std::shared_ptr<Request> request);
-  // Returns false if the request has not ended by `until`.
+  // Waits until the request has ended, or until the time `until`. Returns false if the request has not ended.
   bool wait(Request& request, TimePoint until = TimePoint::max());
   bool test(Request& request);  // whether it has ended; does not wait
   void hurry(Request& request);
-  // Ends all requests that have not ended, here and on the other ranks, for this reason.
+  // Ends the work of the whole group: all requests that have not ended, on this rank and on the other ranks,
+  // end with this reason.
   void give_up(const std::string& reason);
-  // Leaves in good order. After that, other ranks' requests that need more from this rank end with an error.
+  // Leaves the group in good order. After that, if a request of another rank still needs something from this
+  // rank, the request ends with an error.
   void leave();
-  // True on the member's own thread, which cannot destroy the member.
+  // Returns true on the member's own thread. This thread must not destroy the member.
   bool is_own_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
 
  private:
@@ -82,7 +92,7 @@ class Member {
   void run();
 
   // row() works on requests until `enough` returns true, until the time `until`, or until on_end() of a
-  // request is due. row_once() makes one pass.
+  // request must be called. row_once() works once on all requests.
   template <class Enough>
   void row(Lock& lock, std::uint64_t me, TimePoint until, const Enough& enough);
   void row_once(Lock& lock);
@@ -92,8 +102,8 @@ class Member {
   void give_back();
   void tell(Lock& lock);
 
-  // Only for the thread with the oar, the right to work on requests. Functions with a Lock release the lock
-  // for a while.
+  // Only the thread that has the oar, that is, the right to work on requests, can call these functions. If a
+  // function takes a Lock, it releases the lock for some time.
   bool advance();
   bool advance_unlocked(Lock& lock);
   void take_given();
@@ -114,7 +124,7 @@ class Member {
   std::vector<UniqueFd> processes_;  // pidfds of the ranks
   bool processor_for_each_ = false;
 
-  // Only for the thread with the oar, the right to work on requests.
+  // Only the thread with the oar uses these members. The oar is the right to work on requests.
   Messages messages_;
   Board board_;
   std::deque<std::shared_ptr<Collective>> collectives_;

@@ -7,9 +7,11 @@
 namespace muster::shm {
 namespace {
 
-// In a pipe, the heads of messages are aligned to this many bytes, so the end of the ring splits no head.
+// Each message in a pipe begins with a head. In the pipe, it begins at a multiple of this many bytes. So a
+// head is always in one piece, even at the end of the ring.
 constexpr std::size_t kGrain = 16;
-// After this many bytes the sender wakes the receiver, which copies them while the sender writes on.
+// When the sender has written this many bytes, it wakes the receiver. The receiver then copies these bytes
+// while the sender writes the next ones.
 constexpr std::size_t kPortion = std::size_t{64} << 10;
 
 std::size_t padded(std::size_t bytes) {
@@ -32,7 +34,7 @@ void out_of_ring(const std::byte* ring, std::size_t size, std::uint64_t at, std:
   if (bytes > first) std::memcpy(to + first, ring, bytes - first);
 }
 
-// Hands a complete message to the receive that asked for it.
+// A message has arrived completely. Gives it to the receive that has asked for it.
 void hand_over(Message& message, int from, const std::vector<std::byte>& bytes) {
   message.source = from;
   if (bytes.size() != message.bytes)
@@ -58,8 +60,9 @@ void Messages::add(std::shared_ptr<Message> message) {
     receives_.push_back(std::move(message));
 }
 
-// `message` is a receive. If a stored message is what it asks for, hands that over, now or once it has
-// arrived completely. Returns false if there is no such message.
+// `message` is a receive. Looks for a stored message that it asks for. If there is one, hands it over to
+// `message` and returns true. If that message has not arrived completely, it is handed over later. Returns
+// false if there is no such message.
 bool Messages::take_stored(const std::shared_ptr<Message>& message) {
   for (int from = 0; from < segment_.ranks(); ++from) {
     if (message->peer >= 0 && message->peer != from) continue;
@@ -150,8 +153,9 @@ bool Messages::push(int to, Ended& ended) {
   return written != before;
 }
 
-// If any receive asks for a message from the rank `from`, begins to read the next message in that rank's
-// pipe. It goes into the receive that asks for it, or into `stored` if there is none.
+// Begins to read the next message in the pipe from the rank `from`. But if no receive asks for a message from
+// that rank, it does nothing. If a receive asks for this message, the message goes into that receive.
+// Otherwise it goes into `stored`.
 bool Messages::open(int from, Peer& peer) {
   Pipe& pipe = segment_.pipe(from, rank_);
   const std::uint64_t taken = pipe.taken.load(std::memory_order_relaxed);

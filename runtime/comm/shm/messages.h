@@ -1,9 +1,10 @@
-// Messages between this rank and the others of a group on one host, through the pipes of its segment.
+// Sends messages between this rank and the other ranks of a group on one host. The messages go through the
+// pipes of the group's segment.
 //
-// A message that fits into the free space of its pipe is sent at once, whether or not the receiver has asked
-// for it. A message that nobody has asked for stays in the pipe. If the receiver asks for a later message
-// from the same rank, it moves the earlier message into its own memory to let the later one through. Between
-// two ranks, messages with the same tag keep their order. For one thread at a time.
+// If a message fits into the free space of its pipe, it is sent at once, even if the receiver has not asked
+// for it. If nobody asks for it, it stays in the pipe. If the receiver first asks for a later message from
+// the same rank, it moves the earlier message out of the pipe, into its own memory. Between two ranks,
+// messages with the same tag keep their order. Only one thread at a time can use a Messages.
 #pragma once
 
 #include <deque>
@@ -24,11 +25,13 @@ class Messages {
   Messages(const Segment& segment, int rank);
 
   void add(std::shared_ptr<Message> message);
-  // Moves all data that can be moved; returns true if there was any. Appends finished requests to `ended`.
+  // Sends and receives as much data as possible now. Returns true if some data was sent or received. Appends
+  // the requests that have ended to `ended`.
   bool advance(std::vector<std::shared_ptr<Request>>& ended);
-  // Returns the ranks that this rank waits for, as bits.
+  // Returns which ranks this rank waits for. Each bit stands for a rank.
   std::uint64_t mask() const;
-  // pending() returns all unfinished messages; missing() returns the ranks that a message waits for.
+  // pending() returns all messages that have not ended. missing() returns the ranks for which a message
+  // waits.
   std::vector<std::shared_ptr<Message>> pending() const;
   std::vector<int> missing(const Message& message) const;
   void clear();
@@ -46,9 +49,10 @@ class Messages {
   };
   struct Peer {
     std::deque<std::shared_ptr<Message>> sends;
-    // the pipe's `taken` when the peer was last asked to read more
+    // When this rank last asked the peer to read more, this was the value of `taken` in the pipe.
     std::uint64_t called_at = ~std::uint64_t{0};
-    // If `open`, a message is arriving: in `into`, or in the last of `stored` if `into` is null.
+    // If `open` is true, a part of a message has arrived. Its data goes to `into`. If `into` is null, it goes
+    // to the last element of `stored`.
     bool open = false;
     Head head;
     std::size_t come = 0;

@@ -1,6 +1,8 @@
-// A request of this rank to a group on one host: a collective, or one end of a message. It ends once.
+// A request that this rank makes to a group on one host. It is a collective, or one end of a message. It ends
+// only once.
 //
-// The caller and the Member (member.h) share it; one of the Member's threads at a time works on it.
+// The caller and the Member (member.h) share a request. Only one of the Member's threads at a time works on
+// it.
 #pragma once
 
 #include <atomic>
@@ -17,18 +19,18 @@ namespace muster::shm {
 class Request {
  public:
   virtual ~Request() = default;
-  // Describes the request in error texts: "all_reduce of 4 elements".
+  // Returns a description of the request for errors, such as "all_reduce of 4 elements".
   virtual std::string text() const = 0;
-  // Called once when the request has ended, by the thread that ended it, without a lock.
+  // Called once, when the request has ended. The thread that ended it calls this function and holds no lock.
   virtual void on_end() {}
 
   bool ended() const { return ended_.load(std::memory_order_acquire); }
-  // Returns why the request failed, or "". Call it only after the request has ended.
+  // Returns why the request failed. Returns "" if it did not fail. Call it only after the request has ended.
   const std::string& error() const { return error_; }
 
-  // The longest time without progress; 0: the group's limit.
+  // The request fails if it makes no progress for this long. 0 means the limit of the group.
   std::chrono::milliseconds limit{0};
-  // Whether the request must progress even if no thread waits for it.
+  // If true, the request must make progress even if no thread waits for it.
   bool hurried = false;
 
  private:
@@ -55,7 +57,7 @@ struct Message : Request {
   std::uint64_t tag = 0;
   std::byte* data = nullptr;
   std::size_t bytes = 0;
-  // Only Messages uses the members below, until the message has ended.
+  // Until the message has ended, only Messages uses the members below.
   std::size_t moved = 0;
   bool begun = false;
   int source = -1;

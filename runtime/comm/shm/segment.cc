@@ -74,7 +74,7 @@ Expected<Segment> Segment::create(int ranks) {
   CHECK(ranks >= 1 && ranks <= kMostRanks, "{} ranks", ranks);
   Segment made(UniqueFd(memfd_create("muster-shm", MFD_CLOEXEC)), ranks);
   if (!made.fd_) return system_failure("cannot make shared memory", errno);
-  // The memory is zero, the initial value of every field.
+  // The new memory is filled with zeros. This is the right initial value of every field.
   if (ftruncate(made.fd_.get(), static_cast<off_t>(made.bytes_)) != 0)
     return system_failure("cannot make shared memory", errno);
   if (Status mapped = made.map(); !mapped) return std::unexpected(mapped.error());
@@ -115,7 +115,8 @@ std::byte* Segment::sum_buffer(int rank, std::uint64_t piece) const {
 }
 
 void Segment::announce(int rank, int to) const {
-  // This fence pairs with the fence of a thread that is about to sleep.
+  // A thread that is about to sleep has a fence, too. The two fences ensure that this rank sees that the
+  // thread sleeps, or that the thread sees what this rank has written.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   RankState& other = state(to);
   if ((other.sleeps_for.load(std::memory_order_relaxed) & (std::uint64_t{1} << (rank % 64))) != 0)

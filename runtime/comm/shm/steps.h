@@ -1,8 +1,8 @@
-// A collective as a coroutine: it runs until it must wait for another rank, and is resumed when that rank has
-// caught up.
+// A collective in the form of a coroutine. It runs until it must wait for another rank. It is resumed when
+// that rank has done what it waits for.
 //
-// Nothing blocks. The data that a Steps uses must outlive it. A Member (member.h) resumes it, one thread at a
-// time.
+// A coroutine never blocks the thread. The data that it uses must live longer than the Steps. A Member
+// (member.h) resumes it. Only one thread at a time can do so.
 #pragma once
 
 #include <coroutine>
@@ -19,22 +19,23 @@ namespace muster::shm {
 struct Message;
 std::string text_of(const CallTag& tag);
 
-// Thrown if another rank is in another collective under the same number.
+// Thrown if another rank is in a different collective that has the same number.
 struct Mismatch {
   int rank;
   CallTag other;
 };
 
-// A condition that a collective waits for: other ranks' progress, or the end of messages.
+// A condition that a collective waits for. The condition is that other ranks have made progress, or that
+// messages have ended.
 class Until {
  public:
   using Counter = std::atomic<std::uint64_t> RankState::*;
-  // Ranks from `first` to `end - 1`, without `self`.
+  // All ranks from `first` to `end - 1`, except the rank `self`.
   struct Ranks {
     int first = 0, end = 0, self = -1;
   };
-  // Waits until these ranks' counters are at least `least`. If `tag` is not null, each rank must also have
-  // this tag on piece `least - 1`.
+  // Waits until the counter of each of these ranks is at least `least`. If `tag` is not null, it also checks
+  // that each of these ranks has the same tag for piece `least - 1`.
   Until(const Segment& segment, Counter counter, std::uint64_t least, Ranks ranks,
         const CallTag* tag = nullptr)
       : segment_(&segment), counter_(counter), least_(least), ranks_(ranks), at_(ranks.first), tag_(tag) {}
@@ -86,7 +87,8 @@ class Steps {
 
   // Null: the coroutine waits for nothing.
   Until* waits_for() const { return handle_.promise().until; }
-  // Resumes the coroutine. Returns true once it has finished; rethrows its exception.
+  // Resumes the coroutine. Returns true if it has finished. If it has thrown an exception, throws this
+  // exception again.
   bool go_on() {
     handle_.promise().until = nullptr;
     handle_.resume();

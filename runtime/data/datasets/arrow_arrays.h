@@ -1,7 +1,8 @@
-// Arrow's C data interface: passes columns between libraries that were built by different compilers.
+// The structs of Arrow's C data interface. Libraries that were built by different compilers can pass columns
+// to each other in these structs.
 //
-// https://arrow.apache.org/docs/format/CDataInterface.html fixes the fields, their order, and the name of the
-// guard. With that guard, a file can also include Arrow's own header.
+// https://arrow.apache.org/docs/format/CDataInterface.html defines the fields, their order, and the name of
+// the include guard. Because the guard has this name, a file can also include Arrow's own header.
 #pragma once
 
 #include <cstdint>

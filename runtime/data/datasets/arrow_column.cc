@@ -73,8 +73,9 @@ bool bit_at(const void* bits, std::int64_t index) {
   return (static_cast<const std::uint8_t*>(bits)[index / 8] >> (index % 8) & 1) != 0;
 }
 
-// A view has 16 bytes. The first 4 are the length of the text. If the text has at most 12 bytes, it follows.
-// Otherwise its first 4 bytes follow, then the number of a buffer and the text's offset in that buffer.
+// Returns a text of an Arrow array of views. A view has 16 bytes. The first 4 bytes are the length of the
+// text. If the text has at most 12 bytes, it follows. Otherwise three numbers of 4 bytes follow: the
+// beginning of the text, the number of a buffer, and where the text begins in that buffer.
 std::string_view viewed(const ArrowArray& array, std::int64_t index) {
   constexpr std::int64_t kViewBytes = 16, kBuffersBefore = 2;
   constexpr std::size_t kInline = 12;

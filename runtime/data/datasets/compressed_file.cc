@@ -22,14 +22,15 @@
 
 namespace muster {
 
-// Gives the unpacked contents of a file from beginning to end. Does not buffer them.
+// Returns the unpacked contents of a file, from the beginning to the end. It has no buffer for them.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Reads at least one byte and at most `size`. Returns the number of bytes read: 0 at the end.
+  // Reads at least one byte and at most `size` bytes. Returns how many bytes it has read. At the end, it
+  // returns 0.
   virtual Expected<std::size_t> read(char* to, std::size_t size) = 0;
-  // left() returns how many bytes follow, if that is known. If it is, seek() can be called: it skips bytes
-  // without reading them.
+  // If the number of bytes that follow is known, left() returns it. Only then can seek() be called. It skips
+  // bytes without reading them.
   virtual std::optional<std::uint64_t> left() const { return std::nullopt; }
   virtual Status seek(std::uint64_t) { return {}; }
   virtual bool is_checked() const { return true; }  // true if checksums protect the contents
@@ -84,7 +85,8 @@ class PackedInput {
   PackedInput(PlainSource file, std::unique_ptr<char[]> buffer, std::size_t filled)
       : file_(std::move(file)), buffer_(std::move(buffer)), end_(filled) {}
 
-  // Returns at least the next `count` bytes, fewer only at the end of the file. They stay until take().
+  // Returns the next bytes of the file. There are at least `count` of them. Only at the end of the file,
+  // there can be fewer. They are valid until take() is called.
   Expected<std::string_view> bytes(std::size_t count) {
     if (end_ - begin_ < count) {
       std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
@@ -142,15 +144,15 @@ class GzipSource : public ByteSource {
       const int code = inflate(&stream_, Z_NO_FLUSH);
       input_.take(bytes->size() - stream_.avail_in);
       is_between_ = code == Z_STREAM_END;
-      // Gives the bytes before the damage first. The next call finds the damage again and fails.
+      // First returns the bytes before the damage. The next call finds the damage again and then fails.
       if (code < 0 && code != Z_BUF_ERROR && stream_.avail_out == room) return refuse();
     }
     return room - stream_.avail_out;
   }
 
  private:
-  // Skips the zeros that tapes put after the data. Other bytes could be a damaged member, so they
-  // are an error.
+  // Tapes can put zeros after the data. Skips these zeros. If other bytes follow, this is an error, because
+  // they could be a damaged member of the gzip file.
   Expected<std::size_t> pass_padding() {
     for (;;) {
       const auto bytes = input_.bytes(1);
@@ -278,8 +280,8 @@ std::size_t CompressedFile::take(char* to, std::size_t size) {
   return taken;
 }
 
-// The first fill after a skip is small, and each later one is twice as large. The reader of an archive skips
-// a member and then needs only the header of the next member.
+// After a skip, the first fill is small. Each later fill is twice as large as the one before. This is good
+// for a reader that skips a member of an archive, because it then needs only the header of the next member.
 Expected<std::size_t> CompressedFile::fill() {
   begin_ = end_ = 0;
   const auto got = source_->read(buffer_.get(), next_fill_bytes_);

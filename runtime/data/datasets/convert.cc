@@ -8,8 +8,9 @@ namespace muster {
 
 namespace {
 
-// The functions below inline these loops. The compiler vectorizes each copy for the target of the
-// function around it.
+// The functions below are compiled for different processors. Each of them gets its own copy of these loops,
+// because the loops are inlined. So the compiler vectorizes each copy for the processor of the function
+// around it.
 [[gnu::always_inline]] inline void normalize_loop(const std::uint8_t* pixels, std::int64_t count,
                                                   PixelScale scale, float* out) {
   for (std::int64_t i = 0; i < count; ++i)

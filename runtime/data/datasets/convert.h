@@ -1,14 +1,15 @@
-// Converts arrays of numbers to another type. Datasets that keep their numbers in memory use these loops.
+// Converts arrays of numbers to another type. The datasets that keep their numbers in memory use these loops.
 //
-// Any thread can call the functions. With AVX2 they use wider instructions. The results are the same
-// to the bit.
+// Any thread can call the functions. If the processor has AVX2, they use its wider instructions. The bits of
+// the results are the same.
 #pragma once
 
 #include <cstdint>
 
 namespace muster {
 
-// normalize_pixels() sets `out[i] = (pixels[i] / 255 - mean) / stddev`, each operation rounded to float.
+// normalize_pixels() sets `out[i] = (pixels[i] / 255 - mean) / stddev`. The result of each operation is
+// rounded to float.
 struct PixelScale {
   float mean;
   float stddev;
@@ -22,7 +23,8 @@ void split_pixels(const std::uint8_t* pixels, std::int64_t count, std::uint8_t* 
 template <class Token>
 void widen_tokens(const Token* tokens, std::int64_t count, std::int64_t* out);
 
-// Returns the first `i` for which `tokens[i]` is not in `0 .. limit - 1`, or -1.
+// Returns the index of the first token that is less than 0 or not less than `limit`. Returns -1 if there is
+// no such token.
 template <class Token>
 std::int64_t first_outside(const Token* tokens, std::int64_t count, std::int64_t limit);
 

@@ -1,8 +1,9 @@
-// Reads records of separated values, as RFC 4180 defines them.
+// Reads records whose fields have a separator between them, as RFC 4180 defines them.
 //
-// Fields in quotes can contain separators, quotes (doubled) and line ends. Lines end with \n or \r\n. Beyond
-// the RFC, the reader allows any separator, and it skips empty lines and a byte order mark at the start. Only
-// one thread at a time is allowed to use a reader. The text must outlive the reader.
+// A field in quotes can contain separators, line ends, and quotes, which must be doubled. Lines end with \n
+// or \r\n. The reader accepts more than the RFC: it allows any separator, and it skips empty lines and a byte
+// order mark at the start. Only one thread at a time is allowed to use a reader. The text must live longer
+// than the reader.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,13 @@ namespace muster {
 
 class CsvReader {
  public:
-  // Skips the first `skipped` lines. Outside of quotes, the character `comment` starts a comment that ends
-  // with the line.
+  // The reader skips the first `skipped` lines. If `comment` is given, this character starts a comment,
+  // except inside of quotes. The comment ends at the end of the line.
   CsvReader(std::string_view text, char separator, std::optional<char> comment = {},
             std::int64_t skipped = 0);
-  // Reads the fields of the next record. Returns false at the end. kCorrupt says what is wrong with the
-  // record that begins at line(). After an error, next() returns false.
+  // Reads the fields of the next record. Returns false at the end. If the record is damaged, returns
+  // kCorrupt. The message says what is wrong, and line() says where the record begins. After an error, next()
+  // returns false.
   Expected<bool> next(std::vector<std::string>& fields);
   std::int64_t line() const { return line_; }  // where the last record begins, from 1
 

@@ -43,8 +43,8 @@ std::optional<double> real_number(std::string_view text) {
   return text.starts_with('-') ? -most : most;
 }
 
-// Converts a number to the form that from_chars() reads. Returns a part of `text`, or of `changed` if
-// characters must change.
+// Converts a number to the form that from_chars() reads. If some characters have to be changed, the result is
+// in `changed`. Otherwise it is a part of `text`.
 std::string_view plain_number(std::string_view text, const CsvDatasetOptions& options, std::string& changed) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+') text.remove_prefix(1);
   if (options.decimal == '.' && !options.thousands) return text;
@@ -66,7 +66,8 @@ class Numbers {
     else
       real_.push_back(static_cast<double>(place));
   }
-  // Returns false if `text` is neither a number of this type nor true or false.
+  // Adds the number in `text`. The text can also be true or false. If it is none of these, or does not fit
+  // the type, returns false.
   bool add(std::string_view text) {
     const std::string_view plain = plain_number(text, options_, changed_);
     if (type_ == at::kLong) {
@@ -123,8 +124,8 @@ class Table {
   Table(const std::string& path, std::string_view text, const CsvDatasetOptions& options)
       : path_(path), options_(options), reader_(text, options.separator, options.comment, options.skiprows) {}
 
-  // Returns the names of all columns: from the first line or, without a header, "0", "1" and so on. Without a
-  // header, next_line() gives the first line again, as data.
+  // Returns the names of all columns. With a header, the first line has them. Without a header, they are "0",
+  // "1" and so on. Then the first line is data, and next_line() gives it once more.
   std::vector<std::string> read_names();
   bool next_line();
   Column column(const std::vector<std::string>& names, const std::string& name) const;

@@ -45,7 +45,8 @@ bool is_bzip2(std::string_view text) {
   return text.starts_with("BZh") && text.size() >= 10 && text.substr(4, 6) == "\x31\x41\x59\x26\x53\x59"sv;
 }
 
-// Skippable frames can precede the first frame: pzstd writes them. Each skippable frame contains its size.
+// Returns whether a file is compressed by zstd. It can begin with skippable frames, which have no compressed
+// data: pzstd writes such frames. Each skippable frame says how large it is.
 bool is_zstd(std::string_view text, std::uint64_t file_size) {
   while (!text.starts_with("\x28\xb5\x2f\xfd")) {
     if (text.size() < 8 || (text[0] & 0xf0) != 0x50 || text.substr(1, 3) != "\x2a\x4d\x18"sv) return false;
@@ -97,7 +98,8 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 std::optional<FileKind> file_kind(std::span<const std::byte> beginning, std::uint64_t file_size) {
   const std::string_view text = text_of(beginning);
-  // Checks for a tar archive first: it begins with a file name, which can look like another kind.
+  // A tar archive begins with the name of a file. This name can look like the beginning of another kind of
+  // file. So tar is checked first.
   if (text.size() > 262 && text.substr(257, 5) == "ustar") return FileKind::kTar;
   for (const Magic& each : kMagics)
     if (text.starts_with(each.bytes)) return each.kind;

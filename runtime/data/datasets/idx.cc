@@ -15,7 +15,8 @@ namespace {
 constexpr std::uint64_t kLimitBytes = std::uint64_t{4} << 30;
 constexpr std::uint32_t kReadBytes = 1 << 20;
 
-// Fills `to`. kCorrupt if the file ends too early, or if its compressed data is damaged.
+// Reads as many bytes as `to` has. Returns kCorrupt if the file ends too early, or if its compressed data is
+// damaged.
 Status read_exactly(CompressedFile& file, std::span<std::uint8_t> to, const std::string& path) {
   const auto got = file.read(to.data(), to.size());
   if (!got) return std::unexpected(got.error());
@@ -25,8 +26,8 @@ Status read_exactly(CompressedFile& file, std::span<std::uint8_t> to, const std:
 }
 
 Expected<std::uint64_t> byte_count(const IdxArray& array, const std::string& path) {
-  // If one extent is 0, the product of the other extents must not overflow either, because
-  // callers multiply them.
+  // The size of the array is 0 if one of its extents is 0. The product of the other extents must not overflow
+  // even then, because callers multiply them.
   std::uint64_t count = element_bytes(array.type);
   for (const std::uint32_t extent : array.shape) {
     if (extent != 0 && count > kLimitBytes / extent) {
@@ -79,7 +80,8 @@ Expected<IdxArray> read_idx_array(const std::string& path) {
   }
   const auto count = byte_count(array, path);
   if (!count) return std::unexpected(count.error());
-  // A header can promise more than the file holds, so memory grows with the data.
+  // A header can promise more bytes than the file has. So memory is allocated only for bytes that have been
+  // read.
   while (array.bytes.size() < *count) {
     const std::size_t had = array.bytes.size();
     array.bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(*count, had + kReadBytes)));
@@ -87,7 +89,8 @@ Expected<IdxArray> read_idx_array(const std::string& path) {
       return std::unexpected(read.error());
     }
   }
-  // Reads past the end, which also compares the checksum of compressed data.
+  // Tries to read one more byte, at the end of the file. This makes the reader compare the checksum of
+  // compressed data.
   std::uint8_t extra = 0;
   const auto got = file->read(&extra, 1);
   if (!got) return std::unexpected(got.error());

@@ -30,8 +30,8 @@ struct IdxArray {
 
 std::size_t element_bytes(IdxType type);  // returns 0 if the type does not exist
 
-// Fails if the file is missing, truncated, longer than its header says, not IDX, or has more than 4 GiB of
-// elements. Errors name the file.
+// Reads an IDX file. Fails if the file is missing, is truncated, is longer than its header says, is not an
+// IDX file, or has more than 4 GiB of elements. Errors name the file.
 Expected<IdxArray> read_idx_array(const std::string& path);
 
 }  // namespace muster

@@ -25,7 +25,7 @@ std::optional<at::ScalarType> dtype_of_descr(std::string_view descr) {
   return found->second;
 }
 
-// `header` is the text of a Python dict. Returns the text from the value of `key` to the end.
+// `header` is the text of a Python dict. Returns the part of the text that begins with the value of `key`.
 std::optional<std::string_view> behind_key(std::string_view header, std::string_view key) {
   const std::size_t at = header.find(key);
   if (at == std::string_view::npos) return std::nullopt;

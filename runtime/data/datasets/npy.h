@@ -1,4 +1,5 @@
-// Arrays as numpy.save() writes them: a header with type, order and shape, and the elements.
+// Arrays in the form in which numpy.save() writes them: first a header with the type, the order of the
+// dimensions and the shape, and then the elements.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,10 +22,11 @@ struct NpyHeader {
   std::size_t data_at = 0;  // offset of the elements in bytes
 };
 
-// Returns kCorrupt if the header is damaged. The message does not name the file.
+// Reads the header of a .npy file. Returns kCorrupt if the header is damaged. The message does not name the
+// file.
 Expected<NpyHeader> read_npy_header(std::span<const std::byte> bytes);
-// Returns a copy of the array. kCorrupt if the header is damaged, if torch does not have the type, or if the
-// number of bytes is wrong.
+// Returns a copy of the array. Returns kCorrupt if the header is damaged, if torch does not have the type of
+// the elements, or if the number of bytes is wrong.
 Expected<at::Tensor> tensor_of_npy(std::span<const std::byte> bytes);
 
 }  // namespace muster

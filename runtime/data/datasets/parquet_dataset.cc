@@ -125,9 +125,10 @@ std::int64_t row_count(const ParquetFiles& files) {
   return files.rows;
 }
 
-// A row's place is its number in this epoch's order of the rows of all files.
+// In each epoch, all rows of all files have an order. The place of a row is its number in this order.
 struct ParquetStream::State {
-  // A place in the shuffle buffer. After it is read, it has `row`, or `error` if the read failed.
+  // A place in the shuffle buffer. After the row has been read, `row` has it. If reading failed, `error` says
+  // why.
   struct Held {
     std::int64_t place;
     std::optional<ParquetRow> row = {};
@@ -222,13 +223,13 @@ void ParquetStream::State::read(Held& wanted) {
   }
 }
 
-// Adds only places: read_held() reads the rows when next() needs one.
+// Adds only the places of rows to the shuffle buffer. When next() needs a row, read_held() reads the rows.
 void ParquetStream::State::fill() {
   for (; next_place < end_place && std::ssize(held) < files->options.shuffle; ++next_place)
     held.push_back({.place = next_place});
 }
 
-// Reads the unread rows of `held`, in the order of their places.
+// Reads the rows in `held` that have not been read yet, in the order of their places.
 void ParquetStream::State::read_held() {
   std::vector<Held*> unread;
   for (Held& each : std::span(held).subspan(read_count))
@@ -238,7 +239,7 @@ void ParquetStream::State::read_held() {
   read_count = held.size();
 }
 
-// Draws the next row at random and moves it to the end of `held`.
+// Chooses a row of `held` at random, and moves it to the end of `held`.
 void ParquetStream::State::draw() {
   std::swap(held[static_cast<std::size_t>(random.below(std::ssize(held)))], held.back());
 }

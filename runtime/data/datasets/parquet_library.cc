@@ -54,8 +54,8 @@ std::vector<fs::path> packages() {
   return found;
 }
 
-// Returns a text that names the pyarrow versions in these folders. pyarrow 26, for
-// example, has libparquet.so.2600.
+// Returns a text with the versions of pyarrow that are in these folders. They are found by a file's name: for
+// example, pyarrow 26 has libparquet.so.2600.
 std::string versions_in(const std::vector<fs::path>& folders) {
   constexpr std::string_view kName = "libparquet.so.";
   std::set<std::string> said;

@@ -15,19 +15,21 @@ namespace muster {
 
 namespace {
 
-// How many bytes of rows are decoded at once: few enough to stay in a core's cache until they are used.
+// How many bytes of rows are decoded at once. They are so few that they stay in a core's cache until they are
+// used.
 constexpr std::int64_t kChunkBytes = 512 << 10;
 constexpr std::int64_t kMostChunkRows = 1 << 16;
 constexpr std::int64_t kReadBytes = 256 << 10;        // the buffer of each column
 constexpr std::int64_t kMostColumnBytes = 1LL << 40;  // the limit for what a file claims
 
-// An error with Muster's own text. with_known_errors() reports every other error as damage.
+// An error whose text Muster has written itself. with_known_errors() keeps this text. For all other errors,
+// it says that the file is damaged.
 struct Refusal : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 void check(const arrow::Status& status) {
-  // Arrow returns this status if pyarrow lacks the codec or encryption of the file.
+  // Arrow returns this status if pyarrow was built without the codec or the encryption that the file needs.
   if (status.IsNotImplemented()) throw Refusal(status.message());
   if (!status.ok()) throw std::runtime_error(status.message());
 }
@@ -51,7 +53,8 @@ Value value_of(arrow::Result<Value> result) {
   return *std::move(result);
 }
 
-// Returns the indices of the columns with these names, in this order; all columns if `names` is empty.
+// Returns the indices of the columns in `names`, in the order of `names`. If `names` is empty, returns the
+// indices of all columns.
 std::vector<int> columns_named(const arrow::Schema& schema, const std::vector<std::string>& names) {
   std::vector<int> indices;
   for (int i = 0; names.empty() && i < schema.num_fields(); ++i) indices.push_back(i);
@@ -73,7 +76,7 @@ std::shared_ptr<arrow::Schema> only(const arrow::Schema& schema, const std::vect
   return arrow::schema(std::move(fields));
 }
 
-// Gives the rows of a group. Checks that there are exactly as many as the file claims.
+// Reads the rows of a group. Checks that the group has exactly as many rows as the file says.
 class CountedChunks : public ColumnChunks {
  public:
   CountedChunks(std::shared_ptr<arrow::Schema> schema, std::int64_t rows)
@@ -172,7 +175,7 @@ class ParquetFile : public FileOfGroups {
     std::shared_ptr<arrow::Schema> whole;
     check(reader->GetSchema(&whole));
     const std::vector<int> wanted = columns_named(*whole, columns);
-    // Arrow needs the leaf columns (those without children), in the file's order.
+    // Arrow reads leaf columns, that is, columns without children. It needs them in the order of the file.
     for (const int column : wanted)
       add_leaves(reader->manifest().schema_fields.at(static_cast<std::size_t>(column)));
     std::ranges::sort(leaves_);
@@ -247,7 +250,8 @@ class ArrowFile : public FileOfGroups {
     const std::vector<int> wanted = columns_named(*whole, columns);
     schema_ = only(*whole, wanted);
     fields_ = wanted;
-    // Counts the rows of each record batch: this reads one column, and decompresses it if necessary.
+    // Counts the rows of each record batch. To do so, it reads one column, and decompresses this column if
+    // necessary.
     const auto reader = open(whole->num_fields() == 0 ? std::vector<int>{} : std::vector{0});
     for (int i = 0; i < reader->num_record_batches(); ++i)
       group_rows_.push_back(value_of(reader->ReadRecordBatch(i))->num_rows());
@@ -268,8 +272,8 @@ class ArrowFile : public FileOfGroups {
   std::vector<int> fields_;
 };
 
-// Reads Arrow's streaming format: record batches one after the other, as Hugging Face's datasets writes them.
-// Uncompressed data is not read from the mapped file until it is used.
+// Reads files in Arrow's streaming format, which Hugging Face's datasets writes. Such a file has one record
+// batch after the other. The file is mapped. If its data is not compressed, it is read only when it is used.
 class ArrowStream : public FileOfGroups {
  public:
   ArrowStream(const std::shared_ptr<arrow::io::MemoryMappedFile>& file,

@@ -19,7 +19,7 @@ std::string name_of_row(const ParquetRow& row) {
   return fmt::format("row {} of {}", row.index(), row.file());
 }
 
-// A column's value in one row. Errors about the value use the other fields.
+// The value of a column in one row. The other members are for error messages about this value.
 struct ColumnOfRow {
   const ParquetRow& row;
   std::string_view name;
@@ -41,7 +41,7 @@ struct ColumnOfRow {
     return in_list ? "has a null in its list" : "is null: ask is_null() first";
   }
   [[noreturn]] void refuse_null() const { refuse(null_text()); }
-  // Returns the value to use for a number that is null.
+  // Returns the number to use in the place of a null.
   double fill() const {
     if (!source.fill_na)
       refuse(fmt::format("{}{} set the option fill_na to give such numbers a value", null_text(),
@@ -70,7 +70,8 @@ std::optional<std::size_t> child_named(const ArrowColumn& parent, std::string_vi
   return std::nullopt;
 }
 
-// Finds a column by its name. Finds a field of a struct by the struct's name, a dot and the field's name.
+// Finds the column with this name. For a field of a struct, the name is the struct's name, a dot, and the
+// field's name.
 ColumnOfRow find_column(const ParquetRow& row, const detail::ParquetRows& rows, std::int64_t place,
                         std::string_view name) {
   const detail::ParquetSource& source = rows.source();
@@ -135,7 +136,8 @@ bool is_whole_number(const ArrowColumn& column) {
          (column.kind == ArrowKind::kNumber && at::isIntegralType(column.dtype, false));
 }
 
-// The numbers in a row's value, and the value's shape as a tensor.
+// The numbers in a row's value, in the form of a tensor: `sizes` is the shape of the tensor, `first` is the
+// first number, and `count` is the number of numbers.
 struct ListedNumbers {
   std::vector<std::int64_t> sizes;
   ArrowCell first;
@@ -153,7 +155,8 @@ ListedNumbers numbers_of(const ColumnOfRow& column) {
   ListedNumbers numbers{.sizes = {}, .first = column.cell, .count = 1};
   while (is_list(*numbers.first.column)) {
     ArrowCell each = numbers.first;
-    // An array without lists can lack offsets. In that case, only lists of a fixed size have a length.
+    // If an array has no lists, it may also have no offsets. Then each.first() and each.count() can only be
+    // called for lists of a fixed size.
     const bool has_offsets = numbers.count > 0 || each.column->kind == ArrowKind::kFixedList;
     const ArrowCell inner =
         has_offsets

@@ -1,6 +1,7 @@
-// Rows of a Parquet or Arrow file that were decoded together, and access to the values in their Arrow arrays.
+// Some rows of a Parquet or Arrow file, which were decoded together. An ArrowCell gives access to a value in
+// the Arrow arrays of these rows.
 //
-// Several threads can read these values at once.
+// Several threads can read these values at the same time.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -55,7 +56,8 @@ struct ArrowCell {
     return static_cast<const Value*>(array->buffers[1]) + array->offset + index;
   }
   bool flag() const;
-  // For a list: first() is its first value, and count() its number of values.
+  // Use first() and count() only for a cell that is a list. first() returns its first value. count() returns
+  // the number of its values.
   ArrowCell first() const;
   std::int64_t count() const;
   ArrowCell field(std::size_t number) const;  // of a struct

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kLargestStreamIndex = 256 << 20;
 constexpr const char* kStreamIndex = "index.json";
 
-// Returns the member `name`, or null if `object` does not have it.
+// Returns the member of `object` that has this name. Returns null if there is none.
 const json& member(const json& object, const char* name) {
   static const json none;
   if (!object.is_object()) return none;
@@ -33,8 +33,8 @@ Status check_is_no_stream(const std::string& path) {
   const fs::path index_path =
       is_folder ? given / kStreamIndex : fs::path(given).replace_filename(kStreamIndex);
   const auto text = read_regular_file(index_path, kLargestStreamIndex);
-  // Parsing takes many times the memory of the text. So this parses only a file that looks like
-  // such an index.
+  // A parsed text takes many times the memory of the text. So this function parses a file only if its text
+  // has a word that an index of MDS or litdata has.
   if (!text || !(text->contains("\"mds\"") || text->contains("\"chunks\""))) return {};
   const json index = json::parse(*text, nullptr, false);
   const std::string name = given.filename();

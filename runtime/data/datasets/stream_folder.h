@@ -10,7 +10,8 @@
 
 namespace muster {
 
-// Returns kCorrupt if `path` is such a folder, its index, or a file that an index in the same folder names.
+// Returns kCorrupt if `path` is a folder that MDS or litdata has written, or the index of such a folder. It
+// also returns kCorrupt if `path` is a file in such a folder that the index names.
 Status check_is_no_stream(const std::string& path);
 
 }  // namespace muster

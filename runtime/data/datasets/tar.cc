@@ -27,8 +27,8 @@ std::string_view up_to_zero(std::string_view text) {
   return text.substr(0, text.find('\0'));
 }
 
-// Reads octal digits, which spaces or NUL bytes can surround. Also reads GNU's binary form of large numbers
-// (highest bit set).
+// Reads a number in a header. It consists of octal digits, with spaces or NUL bytes around them. Large
+// numbers can have GNU's binary form. Then the highest bit of the first byte is set.
 std::optional<std::int64_t> number_in_field(std::string_view text) {
   if (text.empty()) return std::nullopt;
   if (static_cast<unsigned char>(text[0]) == 0x80) {
@@ -49,8 +49,8 @@ std::optional<std::int64_t> number_in_field(std::string_view text) {
   return value;
 }
 
-// The checksum is the sum of all bytes of the header, with spaces in place of the checksum itself. Accepts a
-// sum of signed bytes, too, because some old programs wrote that.
+// Returns whether the checksum of a header is right. It is the sum of all bytes of the header, in which the
+// checksum itself is replaced by spaces. Some old programs added signed bytes, so their sum is accepted, too.
 bool has_right_sum(const TarBlock& block) {
   constexpr std::size_t kAt = 148, kSize = 8;
   const auto said = number_in_field(header_field(block, kAt, kSize));
@@ -127,7 +127,7 @@ Expected<std::string> TarReader::read_sparse(const SparseMap& sparse) {
 Status TarReader::check_sparse(const SparseMap& sparse, const std::string& name) const {
   std::int64_t end = 0, stored = 0;
   for (const auto& [begin, size] : sparse.pieces) {
-    // After these checks, `begin + size` cannot overflow.
+    // These checks also ensure that `begin + size` does not overflow.
     if (begin < end || begin > sparse.size || size < 0 || size > sparse.size - begin)
       return corrupt(fmt::format("the map of the sparse file {} is damaged", one_line(name)));
     end = begin + size;
@@ -144,7 +144,8 @@ Status TarReader::check_sparse(const SparseMap& sparse, const std::string& name)
   return {};
 }
 
-// GNU's map has up to four pieces in the header, and up to 21 in each block after it.
+// Reads the map of a sparse file, as GNU tar writes it. Up to four of the file's pieces are in the header.
+// Each block after the header has up to 21 more.
 Status TarReader::read_gnu_map(const Header& header, const std::string& name) {
   const auto damaged = [&] {
     return corrupt(fmt::format("the map of the sparse file {} is damaged", one_line(name)));
@@ -174,8 +175,9 @@ Status TarReader::read_gnu_map(const Header& header, const std::string& name) {
   return {};
 }
 
-// pax's map is text before the contents, padded to whole blocks. Each line has one number: first the number
-// of pieces, then the beginning and the size of each piece.
+// Reads the map of a sparse file, as pax writes it: text in front of the contents that fills whole blocks.
+// Each line of the text has one number. The first number is the number of pieces. Then come the beginning and
+// the size of each piece.
 Status TarReader::read_pax_map(SparseMap& sparse, const std::string& name) {
   const auto damaged = [&] {
     return corrupt(fmt::format("the map of the sparse file {} is damaged", one_line(name)));
@@ -250,7 +252,8 @@ Expected<std::optional<TarReader::Header>> TarReader::header() {
   return header;
 }
 
-// Parses records such as "27 path=images/000001.jpg\n". The number is the size of the whole record in bytes.
+// Reads records such as "27 path=images/000001.jpg\n". The number says how many bytes the whole record has,
+// including the number.
 Status TarReader::parse_records(Extension& extension, const std::string& records) const {
   for (std::string_view rest = records; !rest.empty();) {
     std::size_t size = 0;
@@ -276,8 +279,8 @@ Status TarReader::parse_records(Extension& extension, const std::string& records
   return {};
 }
 
-// Parses a pax record about a sparse file. The map has three forms: several records (0.0), one record (0.1),
-// or lines before the contents (1.0).
+// Reads a record of a pax header about a sparse file. The map of the file has one of three forms: several
+// records (0.0), one record (0.1), or lines before the contents (1.0).
 Status TarReader::parse_sparse(Extension& extension, std::string_view key, std::string_view value) const {
   const auto damaged = corrupt("the map of a sparse file in a pax header is damaged");
   if (!extension.sparse) extension.sparse.emplace();
@@ -323,8 +326,8 @@ Status TarReader::extend(Extension& extension, const Header& header) {
   return {};
 }
 
-// If the file is sparse, reads and checks its map. Its header or an extension before it says that
-// it is sparse.
+// A header, or an extension before it, can say that the file is sparse. Then this function reads the map of
+// the file and checks it.
 Status TarReader::map_sparse(Extension& extension, Header& header, const std::string& name) {
   if (header.type == 'S') {
     if (Status read = read_gnu_map(header, name); !read) return read;
@@ -346,7 +349,7 @@ Expected<std::optional<TarEntry>> TarReader::next_entry() {
     if (!read) return std::unexpected(std::move(read).error());
     if (!*read) {
       if (has_extension && lacks_end_) return corrupt("it is cut off");
-      // Reads to the file's end, because gzip's checksum follows the archive's end.
+      // Reads the file to its end, because gzip puts its checksum after the end of the archive.
       if (Status rest = file_.check_rest(); !rest) return std::unexpected(rest.error());
       return std::nullopt;
     }

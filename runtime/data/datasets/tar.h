@@ -39,22 +39,22 @@ struct SparseMap {
 class TarReader {
  public:
   static Expected<TarReader> open(const std::string& path);
-  // Fails if `path` is clearly no archive: a URL, a folder, or a file of another kind. Accepts a missing
-  // file, because open() reports it.
+  // Checks whether `path` can be an archive. Fails if it is a URL, a folder, or a file of another kind. It
+  // does not fail if the file is missing, because open() reports that.
   static Status check_archive(const std::string& path);
 
-  // Returns the next regular file, or nothing at the end. Skips the contents of the current file if they
-  // were not read.
+  // Returns the next regular file. Returns nothing at the end. If the contents of the current file have not
+  // been read, this function skips them.
   Expected<std::optional<TarEntry>> next();
-  // Returns true at the archive's end if the zero blocks that tar writes last are missing. In that case,
-  // files can be missing, too.
+  // At the end of an archive, tar writes blocks of zeros. When the archive is at its end, this function
+  // returns true if these blocks are missing. Then files can be missing, too.
   bool lacks_end() const { return lacks_end_; }
   // Returns the contents of the file that next() has returned. Call it at most once for each file.
   Expected<std::string> contents();
 
  private:
   struct Header;
-  // Holds what extension headers say about the file that follows them.
+  // Has everything that extension headers say about the file that comes after them.
   struct Extension {
     std::optional<std::string> name;
     std::optional<std::int64_t> size;

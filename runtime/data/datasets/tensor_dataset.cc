@@ -39,7 +39,7 @@ at::Tensor gather_rows(const at::Tensor& rows, std::span<const std::int64_t> ind
   std::vector<std::int64_t> shape = rows.sizes().vec();
   shape[0] = std::ssize(indices);
   at::Tensor batch = batch_empty(shape, rows.scalar_type());
-  // Copies row by row. index_select would use more threads, but training needs the cores.
+  // Copies one row after the other. index_select() would use several threads, but training needs the cores.
   const auto row_bytes = indices.empty() ? 0 : batch.nbytes() / indices.size();
   const std::int64_t step_bytes = rows.stride(0) * static_cast<std::int64_t>(rows.element_size());
   const auto* from = static_cast<const std::byte*>(rows.const_data_ptr());

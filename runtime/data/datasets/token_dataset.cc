@@ -13,8 +13,8 @@ namespace muster {
 
 namespace {
 
-// Calls `use` with a null pointer whose type is that of the tokens. Returns false if tokens cannot
-// have this type.
+// Calls `use` with a null pointer. The type of the pointer tells `use` the type of the tokens. Returns false
+// if tokens cannot have this type.
 template <class Use>
 bool with_token_type(at::ScalarType type, const Use& use) {
   switch (type) {
@@ -38,7 +38,7 @@ void check_options(const TokenDatasetOptions& options) {
                    c10::toString(*options.dtype), "Byte, UInt16, UInt32, Int or Long");
 }
 
-// Returns the number of samples in this many consecutive tokens.
+// Returns how many samples fit into `tokens` tokens that follow each other.
 std::int64_t samples_in(std::int64_t tokens, const TokenDatasetOptions& options) {
   return tokens <= options.context ? 0 : (tokens - 1 - options.context) / options.stride + 1;
 }
@@ -63,7 +63,8 @@ std::vector<std::string> files_of(const std::string& pattern) {
 struct TokenDataset::Part {
   TokenFile file;
   std::int64_t first_sample;
-  // For each document, the number of its first sample within this file. Empty if samples can span documents.
+  // For each document, the number of the first sample that is in it. The samples of this file are counted
+  // from 0. Empty if a sample can extend over several documents.
   std::vector<std::int64_t> first_samples;
 };
 

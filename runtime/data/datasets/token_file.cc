@@ -28,7 +28,8 @@ std::unexpected<Error> unusable(const std::string& path, const std::string& why)
   return failure(ErrorCode::kCorrupt, "cannot use {}: {}", path, why);
 }
 
-// Sets file.tokens and file.count. Fails unless exactly `count` tokens follow from byte `first` on.
+// Sets file.tokens and file.count. The tokens begin at byte `first`. Fails unless there are exactly `count`
+// tokens from there to the end of the file.
 Status set_tokens(TokenFile& file, std::size_t first, std::uint64_t count) {
   const Bytes bytes = file.file.bytes();
   const std::uint64_t there = bytes.size() - first, size = c10::elementSize(file.dtype);
@@ -96,13 +97,13 @@ std::optional<at::ScalarType> type_of_code(std::uint8_t code) {
   return code < kTypes.size() ? kTypes[code] : std::nullopt;
 }
 
-// The index has these parts:
+// Reads Megatron's .idx file. It has these parts:
 //
-// - "MMIDIDX\0\0", the version, the type, the number of sequences, the number of documents,
-// - the length of each sequence,
-// - the byte of the .bin at which each sequence begins,
-// - for each document the number of its first sequence; then the number of sequences, where the last document
-//   ends.
+// - "MMIDIDX\0\0", the version, the type, the number of sequences, and the number of documents;
+// - the length of each sequence;
+// - for each sequence, the byte in the .bin file where it begins;
+// - for each document, the number of its first sequence. After the last document, there is the number of all
+//   sequences.
 Status read_index(TokenFile& file, const std::string& path) {
   const auto index = MappedFile::open(path);
   if (!index) return std::unexpected(index.error());
@@ -150,8 +151,9 @@ Status read_index(TokenFile& file, const std::string& path) {
   return {};
 }
 
-// Returns the path of Megatron's .idx. `path` can name the .idx, its .bin, or both files without .idx and
-// .bin. Returns nothing if there is no .idx, or if the .idx next to a .bin is another kind of file.
+// Finds the .idx file of Megatron's format. `path` can be the .idx file, the .bin file, or the path of both
+// without the ending. Returns nothing if there is no .idx file, or if the .idx file next to a .bin is a file
+// of another kind.
 std::optional<std::string> index_of(const std::string& path) {
   std::error_code ignored;
   const fs::path given(path);
@@ -170,10 +172,13 @@ std::optional<std::string> index_of(const std::string& path) {
 
 // ---- Raw tokens
 
-// Guesses whether the file's tokens are 2 or 4 times as wide as `token_bytes`, and returns that factor.
-// In such a file, a token consists of 2 or 4 words of `token_bytes`: the low word, the high word, then
-// zeros. The high word is 0. With words of 16 bits it can be up to 7, because vocabularies have fewer
-// than 2^19 tokens.
+// Guesses whether the tokens of the file are 2 or 4 times as wide as `token_bytes`. If so, returns 2 or 4.
+// Otherwise returns nothing.
+//
+// This function reads the file as words of `token_bytes` bytes. If the tokens are wider, each token consists
+// of 2 or 4 words: the low word, the high word, and perhaps two more. All of them are 0 except the low word.
+// There is one exception: with words of 16 bits, the high word can be up to 7, because vocabularies have
+// fewer than 2^19 tokens.
 std::optional<std::size_t> wider_by(Bytes bytes, std::size_t token_bytes) {
   constexpr std::uint64_t kHighParts = 8;
   const std::size_t count = std::min(bytes.size() / token_bytes, kLookedTokens);
@@ -221,7 +226,7 @@ Status read_tokens(TokenFile& file, const std::optional<std::string>& index) {
   if (index) return read_index(file, *index);
   if (const auto kind = file_kind(bytes, bytes.size())) {
     if (*kind == FileKind::kNpy) return read_npy(file);
-    // If tokens have one byte each, the file can be text, even HTML.
+    // If each token has one byte, the file can be any text. It can even be HTML.
     if (*kind != FileKind::kHtml || c10::elementSize(file.dtype) > 1)
       return unusable(
           file.path,
@@ -262,7 +267,8 @@ Expected<std::vector<std::string>> files_of_pattern(const std::string& pattern) 
   std::set<std::string> all;  // sorted by bytes, independent of the locale
   for (std::size_t i = 0; code == 0 && i < found.gl_pathc; ++i) all.emplace(found.gl_pathv[i]);
   globfree(&found);
-  // Drops an .idx if its .bin is in the list: the .bin stands for both files.
+  // The list can have a .bin file and its .idx file. Both belong together, and the .bin file stands for both.
+  // So the .idx file is removed from the list.
   std::erase_if(all, [&all](const std::string& file) {
     return file.ends_with(".idx") && all.contains(file.substr(0, file.size() - 4) + ".bin");
   });

@@ -1,5 +1,5 @@
-// Finds the tokens in a file, and their type. The file is one of these: raw tokens, numpy's .npy, llm.c's
-// .bin with its header, or Megatron's .bin with its .idx.
+// Finds the place of the tokens in a file, and their type. The file can have one of these formats: raw
+// tokens, numpy's .npy, llm.c's .bin with its header, or Megatron's .bin with its .idx.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -19,13 +19,14 @@ struct TokenFile {
   const std::byte* tokens = nullptr;
   at::ScalarType dtype = at::ScalarType::UInt16;
   std::int64_t count = 0;
-  // The number of each document's first token, and then `count`. A file without boundaries is one document.
+  // For each document, the number of its first token. After the last document, there is `count`. A file
+  // without boundaries is one document.
   std::vector<std::int64_t> documents;
 };
 
-// `path` can also be Megatron's .idx, or the path of Megatron's two files without .bin or .idx. `dtype` is
-// the type of a raw file's tokens, by default uint16. Errors name the file; for a file of another kind they
-// say what it is.
+// Opens a file of tokens. For Megatron's format, `path` is the .bin file, the .idx file, or their common path
+// without the ending. `dtype` is the type of the tokens in a raw file. By default it is uint16. An error
+// names the file. If the file is of another kind, the error also says what it is.
 Expected<TokenFile> open_token_file(const std::string& path, std::optional<at::ScalarType> dtype);
 
 // Returns all files that match `pattern`, sorted. `pattern` can have a shell's *, ? and []. Returns `pattern`

@@ -54,7 +54,7 @@ nlohmann::json json_value(const WebSample& sample, const std::string& part, cons
   nlohmann::json all = nlohmann::json::parse(part_of(sample, part), nullptr, false);
   if (all.is_discarded()) refuse_unread(sample, part, "it is not JSON");
   try {
-    // Moves the value: a copy would recurse as deep as the text is nested.
+    // The value is moved, because copying it would need as many nested calls as the text has nested levels.
     return std::move(key.starts_with('/') ? all.at(nlohmann::json::json_pointer(key)) : all.at(key));
   } catch (const nlohmann::json::exception&) {  // also for a list, and for a malformed pointer
     refuse_json(sample, part, key, "is missing");
@@ -73,8 +73,8 @@ std::int64_t number_in_braces(std::string_view text, const std::string& name) {
   return *number;
 }
 
-// `inside` is the text between braces. Returns the names that "000..146" or "a,b" stands for, and no names
-// for any other text.
+// `inside` is the text between two braces. If it is like "000..146" or "a,b", this function returns all names
+// that it stands for. Otherwise it returns no names.
 std::vector<std::string> choices_in(std::string_view inside, const std::string& name) {
   if (inside.contains('{')) refuse_archive(name, "without braces in braces");
   const std::size_t dots = inside.find("..");
@@ -96,7 +96,8 @@ std::vector<std::string> choices_in(std::string_view inside, const std::string& 
   return choices;
 }
 
-// Returns the choices for each part of the name, in order. A part outside of braces has one choice.
+// A name of an archive can have braces, each with several choices. This function divides the name into parts
+// and returns the choices of each part, in the order of the parts. A part outside of braces has one choice.
 std::vector<std::vector<std::string>> parts_of(const std::string& name) {
   std::vector<std::vector<std::string>> parts;
   for (std::string_view rest = name; !rest.empty();) {
@@ -112,7 +113,8 @@ std::vector<std::vector<std::string>> parts_of(const std::string& name) {
   return parts;
 }
 
-// Expands braces in the order of a shell: the last braces change fastest.
+// Appends all names that `name` stands for. They are in the order of a shell: the choices in the last braces
+// change fastest.
 void expand_braces(const std::string& name, std::vector<std::string>& to) {
   std::vector<std::string> all{""};
   for (const auto& choices : parts_of(name)) {
@@ -132,8 +134,8 @@ void refuse_pattern(const std::string& name) {
     refuse_archive(name, "without *, ? and [: give the numbers, as in {000..146}");
 }
 
-// sample_name() splits a file's name at the first dot of its last path component. It returns nothing if the
-// file does not belong to a sample.
+// sample_name() looks at the last component of a file's path and divides it at its first dot. It returns
+// nothing if the file does not belong to a sample.
 struct SampleName {
   std::string key, part;
 };
@@ -178,8 +180,8 @@ class Archive {
   }
 
  private:
-  // Calls `take` for each file of the next sample. Returns the part name of the last file for which
-  // `take` returned false.
+  // Calls `take` for each file of the next sample. `take` returns false for a file that it does not want.
+  // group() returns the last such file's part name, or nothing if `take` wanted all files.
   template <class Take>
   std::optional<std::string> group(const Take& take) {
     std::optional<std::string> unwanted;
@@ -348,7 +350,8 @@ std::optional<WebSample> WebStream::next() {
   return drawn;
 }
 
-// Counts an unreadable sample or archive as one sample, as a loader that skips bad samples does.
+// Skips `count` samples. If a sample or an archive cannot be read, it counts as one sample, as in a loader
+// that skips bad samples.
 bool WebStream::skip(std::int64_t count) {
   State& state = *state_;
   if (state.held_count > 0) return false;

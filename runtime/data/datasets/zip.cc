@@ -27,8 +27,8 @@ std::unexpected<Error> damaged_zip(std::string_view what) {
   return failure(ErrorCode::kCorrupt, "its ZIP archive is damaged: {}", what);
 }
 
-// Returns the archive from `at` on. Returns nothing unless at least `size` bytes follow and
-// begin with `signature`.
+// Returns the part of the archive that begins at `at`. Returns nothing if this part has fewer than `size`
+// bytes, or if it does not begin with `signature`.
 std::optional<std::string_view> zip_record(std::string_view archive, std::uint64_t at, std::size_t size,
                                            std::string_view signature) {
   if (at > archive.size() || archive.size() - at < size) return std::nullopt;
@@ -62,8 +62,9 @@ Expected<ZipDirectory> zip_directory(std::string_view archive) {
                       .begin = number_at<std::uint32_t>(*end, 16)};
 }
 
-// If all 32 bits of a number are set, its value is in the ZIP64 field, which has only the values of such
-// numbers. Replaces these numbers by their values. Returns false if the field lacks one.
+// A number of 32 bits can be too small for a large archive. Then all of its bits are set, and its value is in
+// the ZIP64 field. This field has only the values of such numbers, one after the other. This function puts
+// these values into `numbers`. Returns false if the field does not have all of them.
 bool read_zip64(std::string_view fields, std::initializer_list<std::uint64_t*> numbers) {
   const auto is_marked = [](const std::uint64_t* number) {
     return *number == std::numeric_limits<std::uint32_t>::max();
@@ -86,7 +87,8 @@ bool read_zip64(std::string_view fields, std::initializer_list<std::uint64_t*> n
   return false;
 }
 
-// Reads the entry at the front of `record` and removes it from `record`.
+// `record` is the rest of the archive's directory. This function reads the first entry in it, and removes
+// that entry from `record`.
 Expected<ZipEntry> next_zip_entry(std::string_view archive, std::string_view& record) {
   const std::size_t name_bytes = number_at<std::uint16_t>(record, 28),
                     field_bytes = number_at<std::uint16_t>(record, 30),

@@ -1,8 +1,8 @@
-// Reads the files in a ZIP archive in memory. Supports stored and deflated files and ZIP64,
-// and compares checksums.
+// Reads the files in a ZIP archive that is in memory. The files can be stored or deflated, and the archive
+// can be ZIP64. Checksums are compared.
 //
-// The functions allocate no more memory than the archive's data can fill, even if its directory promises
-// more. Any thread can call them.
+// A directory can promise more data than the archive has. The functions never allocate more memory than the
+// data of the archive can fill. Any thread can call them.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct ZipEntry {
   bool is_deflated = false;
 };
 
-// Returns the files in the order of the archive's directory. kCorrupt says what is damaged or not supported.
-// The message does not name the archive.
+// Returns the files in the archive, in the order of its directory. If something is damaged or not supported,
+// returns kCorrupt. The message says what it is. It does not name the archive.
 Expected<std::vector<ZipEntry>> zip_entries(std::string_view archive);
-// Returns the contents of a file. They lie in the archive or, if the file is deflated, in `unpacked`.
-// kCorrupt if the file is damaged.
+// Returns the contents of a file in the archive. If the file is deflated, they are unpacked into `unpacked`.
+// Otherwise the result points into the archive. Returns kCorrupt if the file is damaged.
 Expected<std::string_view> zip_contents(const ZipEntry& entry, std::string& unpacked);
 
 }  // namespace muster

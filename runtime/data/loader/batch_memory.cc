@@ -64,7 +64,8 @@ void BatchMemory::give_back(void* block, std::size_t size_bytes) {
   for (void* each : too_many) std::free(each);
 }
 
-// Removes and returns a block of the size that was used longest ago. Searches all sizes: there are few.
+// Removes a block from the pool and returns it. The block has the size that no batch has used for the longest
+// time. This function looks at all sizes, because there are only few.
 void* BatchMemory::oldest_block() {
   const auto oldest = std::ranges::min_element(
       idle_, {}, [](const auto& size_and_idle) { return size_and_idle.second.last_used; });

@@ -1,9 +1,10 @@
-// A pool of the memory blocks that hold one loader's batches. Any thread can use it.
+// A pool of memory blocks for the batches of one loader. Any thread can use it.
 //
 // take() returns a tensor whose storage is a block of the pool. When the storage is freed, the block returns
-// to the pool; until then it keeps this object alive. take() reuses only blocks of exactly the right size.
-// When idle blocks exceed the limit, the pool frees those whose size was used longest ago. So padded batches
-// with ever new lengths do not fill it.
+// to the pool. Until then, the storage keeps this object alive. take() uses a block again only for a tensor
+// of exactly the same size. If the unused blocks together are larger than the limit, the pool frees some of
+// them. It begins with the size that has not been used for the longest time. So padded batches, which often
+// have a new length, do not fill the pool.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +19,7 @@ namespace muster {
 
 class BatchMemory : public std::enable_shared_from_this<BatchMemory> {
  public:
-  // `idle_limit_bytes` limits the total size of the blocks that no tensor uses.
+  // `idle_limit_bytes` is the most memory that blocks may have together if no tensor uses them.
   explicit BatchMemory(std::size_t idle_limit_bytes) : idle_limit_bytes_(idle_limit_bytes) {}
   BatchMemory(const BatchMemory&) = delete;
   BatchMemory& operator=(const BatchMemory&) = delete;
@@ -42,8 +43,8 @@ class BatchMemory : public std::enable_shared_from_this<BatchMemory> {
   std::uint64_t used_ = 0;  // counts blocks taken and returned
 };
 
-// While this object lives, batch_empty() in this thread takes blocks from `memory`. If `pinned`, it takes
-// page-locked memory instead.
+// While this object lives, batch_empty() takes memory from `memory` if it is called on the same thread. If
+// `pinned` is true, it takes page-locked memory instead.
 class [[nodiscard]] UseBatchMemory {
  public:
   UseBatchMemory(std::shared_ptr<BatchMemory> memory, bool pinned);

@@ -43,7 +43,8 @@ void Collator<at::Tensor>::add(const at::Tensor& sample) {
     batch_ = sample.is_cpu() ? batch_empty(with_first(count_, sample.sizes()), sample.scalar_type())
                              : at::empty(with_first(count_, sample.sizes()), sample.options());
   }
-  // Checks shape and type, because copy_ would silently broadcast a smaller sample, and convert another type.
+  // Checks the shape and the type. Without this check, copy_() would repeat a smaller sample and convert
+  // another type, without an error.
   if (batch_.sizes().slice(1) != sample.sizes()) {
     refuse(fmt::format("its shape {} is not that of the first sample of the batch, {}",
                        c10::str(sample.sizes()), c10::str(batch_.sizes().slice(1))));

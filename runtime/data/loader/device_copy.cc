@@ -27,8 +27,9 @@ class StreamCopier : public DeviceCopier {
     copied.record(stream_);
     const c10::Stream current = functions_.getStream(stream_.device());
     copied.block(current);
-    // The memory belongs to the copying stream. Recording the computing stream keeps the allocator from
-    // giving the memory to another batch while the computation still reads it.
+    // The memory of a copy belongs to the stream that copies. The allocator could give it to another batch
+    // while the computation still reads it. To prevent this, the stream of the computation is recorded for
+    // the memory.
     for (const at::Tensor& copy : copies) {
       for (const at::Tensor& part : detail::dense_parts(copy))
         functions_.recordDataPtrOnStream(part.storage().data_ptr(), current);

@@ -14,11 +14,12 @@ namespace muster {
 class DeviceCopier {
  public:
   virtual ~DeviceCopier() = default;
-  // Begins a copy and returns its target. The caller keeps `tensor` alive until ready(). The copy overlaps
-  // with the computation only if `tensor` is in page-locked memory.
+  // Begins to copy `tensor`, and returns the copy. The caller must keep `tensor` alive until ready() is
+  // called. If `tensor` is in page-locked memory, the computation goes on during the copy. Otherwise it has
+  // to wait.
   virtual at::Tensor copy(const at::Tensor& tensor) = 0;
-  // After this call, the calling thread's computation can use `copies`. Pass all tensors
-  // that copy() returned.
+  // After this call, the computation of the calling thread can use `copies`. These must be all the tensors
+  // that copy() has returned.
   virtual void ready(const std::vector<at::Tensor>& copies) = 0;
 };
 
@@ -28,9 +29,10 @@ std::shared_ptr<DeviceCopier> make_device_copier(at::Device device);
 class DeviceCopy {
  public:
   explicit DeviceCopy(std::shared_ptr<DeviceCopier> copier) : copier_(std::move(copier)) {}
-  // Begins to copy the tensors, and replaces each by its copy. If one copy fails, none is replaced.
+  // Begins to copy the tensors, and replaces each tensor by its copy. If one of the copies fails, no tensor
+  // is replaced.
   void begin(const std::vector<at::Tensor*>& tensors);
-  // After this call, the computation can use the copies.
+  // After this call, the computation can use the copies that begin() has made.
   void finish();
 
  private:

@@ -41,8 +41,8 @@ namespace {
 
 constexpr int kDefaultPrefetchFactor = 2;
 
-// Returns how a state divides the data into batches, such as "3 ranks x 32". Puts `ranks` after the
-// number of ranks.
+// Returns how a state divides the data into batches. An example is "3 ranks x 32". `ranks` is the text after
+// the number of ranks: " ranks" or nothing.
 std::string cut_of(const DataLoaderState& state, std::string_view ranks) {
   if (state.global_batch_size > 0)
     return fmt::format("a global batch of {} on {}{}", state.global_batch_size, state.ranks, ranks);
@@ -56,8 +56,8 @@ bool is_whole(const DataLoaderState& state) {
   return std::ranges::all_of(state.of_shards, [](std::int64_t batches) { return batches == 0; });
 }
 
-// Returns "saved with 2 ranks x 32, now 2 x 48". Returns an empty text if nothing changed, or if the saved
-// numbers are unknown.
+// Returns a text such as "saved with 2 ranks x 32, now 2 x 48". Returns "" if nothing has changed, or if the
+// numbers of the save are not known.
 std::string change_of(const DataLoaderState& saved, const DataLoaderState& now) {
   if (saved.ranks == 0 || cut_of(saved, "") == cut_of(now, "")) return "";
   return fmt::format("saved with {}, now {}", cut_of(saved, " ranks"), cut_of(now, ""));
@@ -162,8 +162,8 @@ void LoaderEngine::State::start_workers() {
                          .in_order = options.in_order});
 }
 
-// Takes the next batch. Returns none if `wait` is false and no batch is ready. For an iterable dataset, a
-// batch with count 0 says that a shard has ended.
+// Returns the next batch. If no batch is ready and `wait` is false, returns nothing. In an iterable dataset,
+// a batch whose count is 0 says that a shard has ended.
 std::optional<Prefetcher::Taken> LoaderEngine::State::take(bool wait) {
   const DataLoaderOptions& options = loading->options;
   if (options.num_workers == 0 || !options.read) {
@@ -185,14 +185,14 @@ std::optional<Prefetcher::Taken> LoaderEngine::State::take(bool wait) {
   return taken;
 }
 
-// Returns how long to wait for a batch of a worker. Returns nothing if there is no limit.
+// Returns how long to wait for a batch from a worker. Returns nothing if there is no limit.
 std::optional<Seconds> LoaderEngine::State::patience() const {
   const Seconds timeout = loading->options.timeout;
   return timeout.count() > 0 ? std::optional(timeout) : std::nullopt;
 }
 
-// Discards all batches on their way to the loop; they will be loaded again. Does not wait for workers,
-// because a worker can hang, and next() must be able to throw an error at once.
+// Discards all batches that are on their way to the loop. They will be loaded again later. This function does
+// not wait for the workers: a worker can hang, and next() must be able to throw an error at once.
 void LoaderEngine::State::drop() {
   if (prefetcher) prefetcher->halt();
   tickets.reset();
@@ -201,8 +201,8 @@ void LoaderEngine::State::drop() {
   failed_ahead = nullptr;
 }
 
-// Ends the workers. If a worker needs longer than `within`, detaches all workers. Detached workers keep alive
-// what they use.
+// Ends the workers. If they need longer than `within`, this function does not wait for them any longer. They
+// then go on by themselves, and keep alive what they use.
 void LoaderEngine::State::end_workers(std::optional<Seconds> within) {
   if (prefetcher && !prefetcher->stop(within)) loading->source->abandon_readers();
   prefetcher.reset();
@@ -218,8 +218,8 @@ void LoaderEngine::State::time_out() {
                          : "worker_init_fn has not returned, or the order of the epoch is still being made"));
 }
 
-// Returns the next batch. Returns none if `wait` is false and no batch is ready, or if the last epoch of an
-// iterable dataset is over.
+// Returns the next batch. Returns nothing if no batch is ready and `wait` is false. Returns nothing also if
+// the last epoch of an iterable dataset is over.
 std::optional<Prefetcher::Taken> LoaderEngine::State::load(bool wait) {
   for (;;) {
     auto taken = take(wait);
@@ -241,8 +241,8 @@ void LoaderEngine::State::end_shard(const Ticket& ticket) {
                                        shards.count, epoch));
 }
 
-// Takes the next batch into `staged` and begins to copy it to the device. Does nothing if `wait` is false and
-// no batch is ready. Keeps an error of the batch in `staged`: give() throws it.
+// Takes the next batch into `staged`, and begins to copy it to the device. If no batch is ready and `wait` is
+// false, it does nothing. If the batch has an error, `staged` keeps it until give() throws it.
 void LoaderEngine::State::stage(bool wait) {
   if (staged) return;
   staged = load(wait);
@@ -291,8 +291,8 @@ void LoaderEngine::State::give() {
   goes_on = false;
 }
 
-// Begins to copy the next batch while the loop computes with this one. If that fails, the loop still gets
-// this batch.
+// Begins to copy the next batch while the loop computes with the current one. If the copy fails, the loop
+// still gets the current batch.
 void LoaderEngine::State::stage_ahead(std::int64_t end_of_loop) {
   if (!device_copy || place.epoch() >= end_of_loop) return;
   try {
@@ -388,7 +388,7 @@ void LoaderEngine::begin_epochs(std::int64_t end) {
 std::int64_t LoaderEngine::begin_pass() {
   State& state = *state_;
   state.by_passes = true;
-  // With in_order = false, the loop can receive later batches of an epoch before the first one.
+  // If in_order is false, the loop may have received later batches of this epoch, but not yet the first one.
   if ((state.place.batch() > 0 || !state.place.passed.empty()) && !state.goes_on) {
     stop();
     state.place.begin_epoch(state.place.epoch() + 1);
@@ -444,7 +444,7 @@ DataLoaderState LoaderEngine::state() const {
   return state;
 }
 
-// Returns the parts of a state that do not depend on the place.
+// Returns a state with everything that does not depend on the place.
 DataLoaderState LoaderEngine::State::here() const {
   const DataLoaderOptions& options = loading->options;
   const bool per_rank = options.global_batch_size == 0 && !options.batch_sampler;

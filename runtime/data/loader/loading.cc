@@ -51,7 +51,7 @@ DataLoaderOptions checked(DataLoaderOptions options) {
     exclude(options.drop_last, "batch_sampler", "drop_last");
   }
   if (options.num_workers > 0) return options;
-  // Refuses these options without workers, as PyTorch does.
+  // Refuses options that need workers, because there are no workers. PyTorch does so, too.
   const auto needs_workers = [](bool set, const char* option) {
     if (set) throw std::invalid_argument(fmt::format("DataLoader: {} needs num_workers above 0", option));
   };
@@ -61,7 +61,7 @@ DataLoaderOptions checked(DataLoaderOptions options) {
   return options;
 }
 
-// Refuses the options that set an order: an iterable dataset has its own.
+// An iterable dataset has its own order. So this function refuses all options that set an order.
 void check_streamed(const DataLoaderOptions& options) {
   const auto refuse = [](bool set, const char* option) {
     if (set) {
@@ -96,7 +96,8 @@ Order order_by(DistributedSampler sampler, const DataLoaderOptions& options) {
       .batches = batches};
 }
 
-// Checks that a DistributedSampler that the user made fits the loader's rank and options. Returns it.
+// The user has made a DistributedSampler for the loader. Checks that it fits the loader's rank and options,
+// and returns it.
 const DistributedSampler& checked_part(const DistributedSampler& part, const DataLoaderOptions& options,
                                        int rank, int world_size) {
   exclude(options.global_batch_size > 0, "global_batch_size", "a DistributedSampler as sampler");
@@ -231,8 +232,8 @@ detail::LoadedBatch Loading::load(const Ticket& ticket) {
   }
 }
 
-// Datasets need not check indices, so this function does. A wrong index is an error even if the loader skips
-// bad samples: the sampler was made for another dataset.
+// Checks the indices that the sampler gave, because a dataset need not check them. A wrong index is an error
+// even if the loader skips bad samples. It shows that the sampler was made for another dataset.
 void Loading::check_indices(const Ticket& ticket, std::span<const std::int64_t> wanted) {
   const std::int64_t size = *source->size();
   const auto outside =

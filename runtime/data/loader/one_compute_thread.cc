@@ -7,9 +7,12 @@ namespace muster {
 
 namespace {
 
-// Sets the calling thread's number of OpenMP threads, in the OpenMP library that LibTorch has loaded. Does
-// nothing if there is no such library. at::set_num_threads() would also affect threads that start later, and
-// MKL in all threads. c10::ParallelGuard does not keep operators from using OpenMP.
+// Sets how many OpenMP threads the calling thread uses. This function is called in the OpenMP library that
+// LibTorch has loaded. If there is none, it does nothing.
+//
+// torch has two functions for this, but neither fits. at::set_num_threads() also changes the number for
+// threads that start later, and for MKL in all threads. c10::ParallelGuard does not keep operators from using
+// OpenMP.
 void set_threads(int count) {
   static const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   if (set != nullptr) set(count);
@@ -17,8 +20,8 @@ void set_threads(int count) {
 
 }  // namespace
 
-// Calls at::get_num_threads() first. In a new thread, LibTorch's first such call sets its own number of
-// threads. After set_threads(1), it would replace the 1.
+// When at::get_num_threads() is called for the first time in a new thread, LibTorch sets the number of
+// threads to its own value. So it is called before set_threads(1). Otherwise it could later replace the 1.
 OneComputeThread::OneComputeThread() : before_(at::get_num_threads()) {
   set_threads(1);
 }

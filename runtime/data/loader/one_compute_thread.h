@@ -1,7 +1,8 @@
-// While this object lives, operators that the calling thread runs use only this thread.
+// While an object of this class lives, the operators that the calling thread runs do not use other threads.
 //
-// Workers use it while they load samples, for three reasons: several workers run at once, training needs the
-// cores, and a sum over several threads can differ in its last bits. Objects can be nested within a thread.
+// Workers use it while they load samples. There are three reasons: several workers run at the same time,
+// training needs the cores, and a sum that several threads compute can differ in its last bits. A thread can
+// have several objects of this class at the same time.
 #pragma once
 
 namespace muster {

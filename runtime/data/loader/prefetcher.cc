@@ -76,7 +76,7 @@ void Prefetcher::Shared::work_as(int worker) {
 }
 
 void Prefetcher::Shared::run(int worker) {
-  // The cores belong to training, so a worker must not start its own pool of compute threads.
+  // Training needs the cores. So a worker must not start its own threads for computations.
   const OneComputeThread one_thread;
   const at::NoGradGuard no_grad;
   try {
@@ -103,8 +103,9 @@ void Prefetcher::Shared::run(int worker) {
   }
 }
 
-// Adds a slot for the next ticket, if there is one. If next_ticket() throws, for example because a sampler
-// cannot make the next epoch's order, adds a slot with the error. No tickets follow it.
+// Asks next_ticket() for the next ticket. If there is one, adds a slot for it. next_ticket() can throw, for
+// example because a sampler cannot make the order of the next epoch. Then this function adds a slot with the
+// exception, and no tickets follow.
 void Prefetcher::Shared::add_ticket(int worker, std::unique_lock<std::mutex>& lock) {
   std::optional<Ticket> ticket;
   std::exception_ptr error;
@@ -126,7 +127,8 @@ void Prefetcher::Shared::add_ticket(int worker, std::unique_lock<std::mutex>& lo
     slots.push_back(Slot{.ticket = ticket, .batch = {}, .error = nullptr});
     ++loading;
   }
-  // Another worker can ask now. If the ticket names a worker, that worker might be asleep, so this wakes all.
+  // Now another worker can ask for a ticket, so one worker is woken. But if the ticket is for a certain
+  // worker, this worker may be asleep. Then all workers are woken.
   if (ticket && ticket->worker != kAnyWorker && ticket->worker != worker)
     room.notify_all();
   else

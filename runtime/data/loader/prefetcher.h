@@ -1,12 +1,14 @@
-// Threads that load batches ahead. The batches are limited in number and in bytes.
+// Runs threads that load batches ahead. These threads are called workers. The number of batches and of their
+// bytes is limited.
 //
-// The workers take tickets in order. A ticket can name the worker that must load it. take() returns batches
-// in the order of the tickets, or in the order of loading if `in_order` is false. If a load fails, take()
-// returns the error in the batch's place.
+// The workers take tickets in order. A ticket can name the worker that must load its batch. take() returns
+// the batches in the order of the tickets. If `in_order` is false, it returns them in the order in which they
+// have been loaded. If loading a batch fails, take() returns the error in the place of this batch.
 //
-// Threads: one thread calls take(). The workers call the functions of Work without a lock: `load` in several
-// workers at once, `next_ticket` in one at a time. The destructor joins the workers, except those that stop()
-// has detached. Detached workers still use the functions, so the functions must own everything they refer to.
+// Only one thread calls take(). The workers call the functions of Work without a lock. Several workers can
+// call `load` at the same time, but only one at a time calls `next_ticket`. The destructor waits for the
+// workers to end, but not for those that stop() has detached. Detached workers still use the functions, so
+// the functions must own everything they refer to.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +32,8 @@ struct Ticket {
   std::int64_t batch = 0;   // its number in the epoch; for an iterable dataset, in its shard
   int worker = kAnyWorker;  // the worker that must load it
   std::int64_t shard = 0;   // for an iterable dataset, counted from this rank's first shard
-  // Where batch 0 begins in the epoch's order. This is above 0 if the run resumed within an epoch, with
-  // another number of ranks or another batch size.
+  // The place in the order of the epoch where batch 0 begins. It is above 0 if the run has resumed in the
+  // middle of an epoch, with another number of ranks or another batch size.
   std::int64_t first = 0;
 };
 
@@ -60,18 +62,20 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
   ~Prefetcher();
 
-  // Waits for the next batch. Returns nothing if `timeout` passes first. Call it only if another batch will
-  // come. If `begin` or `next_ticket` has thrown, throws that exception.
+  // Waits for the next batch and returns it. Returns nothing if the batch has not come within `timeout`. If a
+  // worker's call of `begin` or `next_ticket` has thrown an exception, take() throws it. The caller must know
+  // that another batch will come.
   std::optional<Taken> take(std::optional<Seconds> timeout);
-  // Tells the workers that next_ticket() has tickets again.
+  // Call it when next_ticket() has tickets again. It tells this to the workers.
   void more();
-  // Returns the ticket that take() waits for, if a worker has begun to load it.
+  // take() waits for the batch of a certain ticket. If a worker has begun to load this batch, returns the
+  // ticket. Otherwise returns nothing.
   std::optional<Ticket> awaited() const;
-  // Keeps the workers from beginning another batch; does not wait for the batches that they are loading.
-  // take() and more() must not be called afterwards.
+  // After this call, the workers begin no other batch. But this function does not wait for the batches that
+  // they are loading. Do not call take() or more() after it.
   void halt();
-  // Calls halt() and joins the workers. If a worker needs longer than `within`, detaches all workers
-  // and returns false.
+  // Calls halt(), and waits until the workers have ended. If they need longer than `within`, detaches all
+  // workers and returns false.
   bool stop(std::optional<Seconds> within);
 
  private:

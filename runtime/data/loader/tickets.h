@@ -1,8 +1,9 @@
-// The place of a DataLoader in its data, and the tickets for the batches from a place on.
+// The place of a DataLoader in its data, and the tickets for the batches that follow this place.
 //
-// A loader has two places. One says what its loop has received. The other is in Tickets: it says what the
-// workers have taken, and runs ahead. A Place is a plain value. Any thread can use a Tickets. A worker that
-// hangs keeps the Tickets alive after the loader has ended.
+// A loader has two places. One of them says which batches its loop has received. The other one belongs to
+// Tickets. It says which batches the workers have taken, so it is ahead of the first. A Place is a plain
+// value. Any thread can use a Tickets. If a worker hangs, it keeps the Tickets alive after the loader has
+// ended.
 #pragma once
 
 #include <atomic>
@@ -19,8 +20,9 @@
 
 namespace muster::detail {
 
-// Names the first batch that has not been passed. The loop passes a batch when it receives it; Tickets passes
-// a batch when it hands out the ticket. With in_order = false, later batches may have been passed already.
+// Says which batches have been passed. `ticket` or `turns` gives the first batch that has not been passed.
+// The loop passes a batch when it receives the batch. Tickets passes a batch when it hands out the batch's
+// ticket. If in_order is false, batches after the first one may also have been passed: they are in `passed`.
 struct Place {
   Ticket ticket;                                           // for a dataset with indices
   std::set<std::pair<std::int64_t, std::int64_t>> passed;  // later batches: epoch, batch
@@ -38,17 +40,18 @@ class Tickets {
   Tickets(std::shared_ptr<Loading> loading, Place place)
       : loading_(std::move(loading)), to_load_(std::move(place)) {}
 
-  // Allows tickets up to the end of epoch `end - 1`. Allows making orders ahead up
-  // to epoch `end_of_orders - 1`.
+  // Allows tickets up to the end of epoch `end - 1`. The orders of epochs up to `end_of_orders - 1` may be
+  // made ahead.
   void offer(std::int64_t end, std::int64_t end_of_orders);
-  // Returns the next ticket, or nothing if all allowed tickets have been handed out. Can wait until an
-  // epoch's order is made.
+  // Returns the next ticket. Returns nothing if all tickets have been handed out that offer() allows. If the
+  // order of an epoch is not ready, next() waits until it is.
   std::optional<Ticket> next();
-  // Loads the ticket's batch. A count of 0 says that the shard of an iterable dataset has ended.
+  // Loads the batch of the ticket. If the count of the result is 0, the shard of an iterable dataset has
+  // ended.
   LoadedBatch load(const Ticket& ticket);
 
  private:
-  // Notes that the ticket gave no batch, because its shard has ended.
+  // The ticket has given no batch, because its shard has ended. This function notes that.
   void end(const Ticket& ticket);
 
   const std::shared_ptr<Loading> loading_;

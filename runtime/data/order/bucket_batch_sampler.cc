@@ -12,8 +12,7 @@ namespace muster {
 
 namespace {
 
-// batches() adds this to the seed, so that the order of the batches is independent of the order
-// of the examples.
+// batches() adds this to the seed. So the order of the batches does not depend on the order of the examples.
 constexpr std::uint64_t kBatchOrder = 0x9e3779b97f4a7c15;
 
 void check_options(const BucketBatchSamplerOptions& options) {
@@ -41,7 +40,8 @@ void check_lengths(const std::vector<std::int64_t>& lengths, std::optional<std::
                  fmt::format("at most max_tokens, {}", max_tokens.value_or(0)));
 }
 
-// Returns the number of examples in a window: in `window_batches` batches of examples of mean length.
+// Returns the number of examples in a window. A window has as many examples as `window_batches` batches, if
+// all examples have the mean length.
 std::int64_t window_of(const std::vector<std::int64_t>& lengths, const BucketBatchSamplerOptions& options) {
   const auto size = static_cast<double>(lengths.size());
   double batch = size;
@@ -96,16 +96,16 @@ BucketBatchSampler::BucketBatchSampler(const std::vector<std::int64_t>& lengths,
                   options.shuffle ? fmt::format("seed {}", options.seed) : "not shuffled");
 }
 
-// Returns how many examples fit into a batch whose longest example has this length.
+// Returns how many examples fit into a batch whose longest example has the length `longest`.
 std::int64_t BucketBatchSampler::fitting(std::int64_t longest) const {
   std::int64_t count = options_.batch_size.value_or(std::numeric_limits<std::int64_t>::max());
   if (options_.max_tokens) count = std::min(count, *options_.max_tokens / std::max<std::int64_t>(longest, 1));
   return count;
 }
 
-// Returns all examples, window by window, in each window the longest example first. Examples of equal
-// length stay in random order. This is a counting sort, without comparisons: 60,000 examples take a
-// fraction of a millisecond.
+// Returns all examples, one window after the other. In each window, the longest example comes first. Examples
+// of the same length are in random order. This is a counting sort, which compares no examples. For 60,000
+// examples, it takes a fraction of a millisecond.
 std::vector<std::int64_t> BucketBatchSampler::sorted_in_windows(std::int64_t epoch) const {
   const auto count = static_cast<std::size_t>(size());
   std::vector<std::int64_t> order(count);

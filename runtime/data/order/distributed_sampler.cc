@@ -63,11 +63,14 @@ std::int64_t DistributedSampler::padding() const {
   return end_from(0) - num_replicas_ + rank_ >= sampler_->size() ? 1 : 0;
 }
 
-// Returns a function that gives the index at one of this rank's `count` places from `first` on. If the
-// sampler cannot compute single entries, lookup() makes the whole order and keeps this rank's entries.
+// Returns a function that gives the index of the sample at a place of the epoch. The function can be called
+// for `count` places of this rank, beginning with its first place at or after `first`. If the sampler can
+// compute single entries of its order, each call computes one entry. Otherwise lookup() makes the whole order
+// and keeps the entries of this rank.
 DistributedSampler::Lookup DistributedSampler::lookup(std::int64_t epoch, std::int64_t first,
                                                       std::int64_t count) const {
-  // Places past the end repeat the order from its start, as often as needed, as in PyTorch.
+  // A place can be beyond the end of the order. Then the order begins again, as often as needed, as in
+  // PyTorch.
   if (const ComputedSampler* each = computed(*sampler_)) {
     return [each, sampler = sampler_, epoch, size = sampler_->size()](std::int64_t place) {
       return each->index(epoch, place % size);
@@ -111,8 +114,8 @@ BatchPlan DistributedSampler::plan(std::int64_t epoch, std::int64_t batch_size, 
                  fmt::format("from 0 to {}", sampler_->size() - 1));
   const std::int64_t count = batches_from(first, batch_size, drop_last);
   const std::int64_t size = size_from(first);
-  // Limits the batch size, so that its product with the number of ranks cannot overflow. The limit is
-  // `size + 1`, not `size`: with drop_last, a batch size above `size` must give no batch.
+  // The batch size is limited, because its product with the number of ranks must not overflow. The limit is
+  // not `size` but `size + 1`. With drop_last, a batch size larger than `size` must give no batch.
   batch_size = std::min(batch_size, size + 1);
   const std::int64_t used = std::min(size, count * batch_size);  // of this rank's entries
   const auto consumed_before = [first, step = batch_size * num_replicas_, end = end_from(first)](

@@ -33,8 +33,8 @@ ElasticSampler::ElasticSampler(std::shared_ptr<const BatchSamplerBase> batches, 
     check_largest(std::min(even->batch_size(), even->entries()));
 }
 
-// Returns this rank's share of a batch of `of_all` samples, which begins at place `first` of the epoch's
-// order. `index` gives the dataset's index at a place.
+// Returns this rank's part of a batch. The batch has `of_all` samples on all ranks together, and begins at
+// place `first` of the order of the epoch. `index` returns the index in the dataset of the sample at a place.
 PlannedBatch ElasticSampler::share(std::int64_t first, std::int64_t of_all,
                                    const std::function<std::int64_t(std::int64_t place)>& index) const {
   const Range mine = range_in(of_all);
@@ -49,7 +49,8 @@ PlannedBatch ElasticSampler::share(std::int64_t first, std::int64_t of_all,
   return planned;
 }
 
-// Returns this rank's places within a batch of `of_all` samples. Lower ranks have the larger shares.
+// Returns which places of a batch belong to this rank. The batch has `of_all` samples. If the ranks cannot
+// have equal shares, the lower ranks have one sample more.
 ElasticSampler::Range ElasticSampler::range_in(std::int64_t of_all) const {
   const std::int64_t least = of_all / num_replicas_;
   const std::int64_t more = of_all % num_replicas_;  // how many ranks get one more
@@ -99,7 +100,7 @@ BatchPlan ElasticSampler::plan(std::int64_t epoch) const {
   return {batches.size(), batch, consumed_before};
 }
 
-// Returns a plan that computes each entry when it is needed, without a list of the whole order.
+// Returns a plan that computes each entry only when it is needed. So there is no list of the whole order.
 BatchPlan ElasticSampler::computed_plan(std::int64_t epoch, const BatchSampler& batches) const {
   const auto consumed_before = [step = batches.batch_size(), end = batches.entries()](std::int64_t number) {
     return number >= divide_up(end, step) ? end : number * step;

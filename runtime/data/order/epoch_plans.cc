@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// Call this with the lock held. Release the lock before you run the returned task.
+// The caller must hold the lock. It must release the lock before it runs the task that this function returns.
 std::shared_ptr<EpochPlans::Task> EpochPlans::add(const Key& key, std::atomic<bool>* busy) {
   auto task = std::make_shared<Task>([this, key, busy] {
     const auto idle = std::shared_ptr<void>(nullptr, [busy](void*) {
@@ -25,7 +25,8 @@ std::shared_ptr<const BatchPlan> EpochPlans::get(std::int64_t epoch, std::int64_
   std::unique_lock lock(mutex_);
   std::shared_ptr<Task> mine;
   if (!plans_.contains(key)) mine = add(key, nullptr);
-  // Keeps nearby epochs: workers can be in two epochs at once, and the plan after those is made ahead.
+  // Removes the plans of distant epochs. The plans from the epoch before this one to two epochs after it are
+  // kept, because workers can be in two epochs at once, and the plan of the next epoch is made ahead.
   std::erase_if(plans_, [epoch](const auto& other) {
     return other.first.first < epoch - 1 || other.first.first > epoch + 2;
   });

@@ -1,8 +1,9 @@
-// Keeps the batch plans of the epochs in use. Each plan is made once. A separate thread makes the next
-// epoch's plan ahead of time.
+// Keeps the plans of the epochs that are in use. Each plan is made only once. A separate thread makes the
+// plan of the next epoch ahead of time.
 //
-// A plan covers an epoch from its start, or from a place within it, to its end. Any thread can call the
-// functions. They hold no lock while they make a plan, so a slow plan delays only the callers that need it.
+// A plan begins at the start of an epoch, or at a place in it, and ends at the end of the epoch. Any thread
+// can call the functions. They hold no lock while they make a plan. So if a plan takes long to make, only
+// those callers wait that need it.
 #pragma once
 
 #include <atomic>
@@ -27,10 +28,11 @@ class EpochPlans {
   EpochPlans& operator=(const EpochPlans&) = delete;
   ~EpochPlans() = default;  // waits for the plan that `ahead_` is making
 
-  // Returns the plan: makes it, or waits for the thread that is making it. Drops the plans of distant epochs.
-  // If `make` throws, all waiting callers get the exception, and a later call tries again.
+  // Returns the plan of the epoch. If the plan does not exist yet, get() makes it, or waits for the thread
+  // that is making it. It also removes the plans of distant epochs. If `make` throws, all callers that wait
+  // get the exception. A later call tries to make the plan again.
   std::shared_ptr<const BatchPlan> get(std::int64_t epoch, std::int64_t first);
-  // Never waits: returns null if the plan is not made yet, or could not be made.
+  // Returns the plan if it has already been made. Otherwise returns null. This function never waits.
   std::shared_ptr<const BatchPlan> made(std::int64_t epoch, std::int64_t first);
   // Starts a thread that makes the plan of a whole epoch. Does nothing if that plan exists, or if such a
   // thread is running.
@@ -40,8 +42,8 @@ class EpochPlans {
   using Plan = std::shared_ptr<const BatchPlan>;
   using Task = std::packaged_task<Plan()>;
   using Key = std::pair<std::int64_t, std::int64_t>;  // epoch and first place
-  // Adds the plan to `plans_` and returns the task that makes it. The task sets `busy` to false before a
-  // waiting caller gets the plan. So this caller can call make_ahead() at once.
+  // Adds the plan to `plans_`, and returns the task that makes it. Before a caller that waits for the plan
+  // gets it, the task sets `busy` to false. So this caller can call make_ahead() at once.
   std::shared_ptr<Task> add(const Key& key, std::atomic<bool>* busy);
 
   const Make make_;

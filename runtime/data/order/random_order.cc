@@ -24,9 +24,9 @@ void append(std::vector<std::int64_t>& order, const at::Tensor& drawn, std::int6
   order.insert(order.end(), first, first + count);
 }
 
-// Below this size, append_permutation() shuffles in its own loop, which gives the same numbers as
-// torch's randperm(). torch fills the list in several threads first, which takes ten times as long if no
-// core is free.
+// append_permutation() has two ways to shuffle. For fewer numbers than this, it shuffles in its own loop,
+// which gives the same order as torch's randperm(). randperm() is slow for them: it first fills the list in
+// several threads, and takes ten times as long if no core is free.
 constexpr std::int64_t kDrawnOneByOne = std::numeric_limits<std::uint32_t>::max() / 20;
 void append_permutation(std::vector<std::int64_t>& order, std::int64_t size, std::int64_t count,
                         at::Generator& generator) {
@@ -47,7 +47,8 @@ void append_permutation(std::vector<std::int64_t>& order, std::int64_t size, std
 
 constexpr std::int64_t kMostOfMultinomial = std::int64_t{1} << 24;
 
-// Draws with replacement: looks each random number up in the cumulative sums, as numpy.random.choice does.
+// Draws `count` indices. An index can be drawn several times. For each of them, this function draws a random
+// number and looks it up in the cumulative sums of the weights, as numpy.random.choice does.
 std::vector<std::int64_t> draws_from_sums(std::span<const double> weights, std::int64_t count,
                                           SampleRandom random) {
   std::vector<double> sums(weights.size());
@@ -58,9 +59,9 @@ std::vector<std::int64_t> draws_from_sums(std::span<const double> weights, std::
   return order;
 }
 
-// Draws without replacement, by the method of multinomial: gives each index an exponential random time with
-// rate `weight`, and returns the indices with the shortest times (Efraimidis and Spirakis: Weighted random
-// sampling with a reservoir, 2006).
+// Draws `count` different indices, as torch's multinomial does. Each index gets a random time. The times have
+// an exponential distribution whose rate is the weight of the index. Returns the indices with the shortest
+// times. (Efraimidis and Spirakis: Weighted random sampling with a reservoir, 2006.)
 std::vector<std::int64_t> first_arrivals(std::span<const double> weights, std::int64_t count,
                                          SampleRandom random) {
   std::vector<std::pair<double, std::int64_t>> arrivals;

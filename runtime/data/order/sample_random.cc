@@ -32,7 +32,8 @@ double SampleRandom::uniform(double low, double high) {
 }
 
 std::int64_t SampleRandom::below(std::int64_t bound) {
-  // Returns the high half of the product. The probability of each value is off by less than `1 / 2^64`.
+  // Multiplies a random 64-bit number by `bound` and returns the upper 64 bits of the product. All results
+  // have nearly the same probability: the error is less than `1 / 2^64`.
   return static_cast<std::int64_t>(
       (static_cast<unsigned __int128>((*this)()) * static_cast<std::uint64_t>(bound)) >> 64);
 }

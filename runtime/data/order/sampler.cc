@@ -76,8 +76,9 @@ KeyedRandomSampler::KeyedRandomSampler(std::int64_t dataset_size, std::uint64_t 
   columns_ = (size + rows_ - 1) / rows_;
 }
 
-// Permutes the places of a rectangle of rows and columns. Each round shifts one coordinate by a hash of the
-// other coordinate. A round can be undone, so no two places end at the same place.
+// Returns the place that `place` moves to in a random order of all places. The places are written row by row
+// into a rectangle. Each round shifts the row by a hash of the column, or the column by a hash of the row.
+// Each shift can be undone. So two different places never move to the same place.
 std::uint64_t KeyedRandomSampler::permuted(std::uint64_t place, std::uint64_t key) const {
   constexpr int kRounds = 8;
   std::uint64_t row = place / columns_;

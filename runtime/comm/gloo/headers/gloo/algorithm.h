@@ -1,4 +1,4 @@
-// A stand-in for Gloo's header of this name, which no build of torch ships.
+// Replaces Gloo's header of this name, which is not part of any build of torch.
 //
-// ProcessGroupGloo.hpp includes it but uses nothing from it.
+// ProcessGroupGloo.hpp includes it, but uses nothing from it.
 #pragma once

@@ -1,6 +1,6 @@
-// A stand-in for Gloo's header of this name, which no build of torch ships. ProcessGroupGloo.hpp holds
-// contexts by shared_ptr, and their code is in libtorch_cpu, so the layout here is never used. Do not call
-// setTimeout: it is only declared.
+// Replaces Gloo's header of this name, which is not part of any build of torch. ProcessGroupGloo.hpp only
+// keeps contexts by shared_ptr, and the code for them is in libtorch_cpu. So the layout of the class here is
+// never used. Do not call setTimeout(): this header only declares it.
 #pragma once
 
 #include <chrono>

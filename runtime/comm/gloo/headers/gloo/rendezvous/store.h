@@ -1,6 +1,6 @@
-// A stand-in for Gloo's header of this name, which no build of torch ships. It declares the functions that
-// ProcessGroupGloo::GlooStore overrides. Only code in libtorch_cpu creates that class, so the order of the
-// functions here does not matter.
+// Replaces Gloo's header of this name, which is not part of any build of torch. It declares the functions
+// that ProcessGroupGloo::GlooStore overrides. Objects of that class are created only by code in libtorch_cpu.
+// So the functions can have any order here.
 #pragma once
 
 #include <chrono>

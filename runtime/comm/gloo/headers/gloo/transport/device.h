@@ -1,6 +1,7 @@
-// A stand-in for Gloo's header of this name, which no build of torch ships.
+// Replaces Gloo's header of this name, which is not part of any build of torch.
 //
-// Functions in libtorch_cpu return devices and take them back by shared_ptr. Muster never creates a buffer.
+// Functions in libtorch_cpu return devices and take them back. They do so only by shared_ptr. Muster never
+// creates a buffer.
 #pragma once
 
 namespace gloo::transport {
