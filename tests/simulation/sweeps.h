@@ -36,10 +36,10 @@ struct SweepSeedResult {
   std::string summary;  // how the trials ended
 };
 
-// Runs the sweep of a seed until it is over, and judges it (tests/sweep_judge.h). What a trial has reported
-// since it last took over another one must belong to its parameters. A sweep with one slot,
-// whose only fault is that its controller is killed, is also compared with the same sweep without a fault.
-// `trace` gets a line for each event.
+// Runs the sweep of a seed until it is over, and judges it (tests/sweep_judge.h). The values that a trial has
+// reported since it last took over another one must belong to its parameters. A sweep with one slot, whose
+// only fault is that its controller is killed, is also compared with the same sweep without a fault. `trace`
+// gets a line for each event.
 SweepSeedResult run_sweep_seed(std::uint64_t seed, const std::function<void(const std::string&)>& trace = {});
 
 }  // namespace muster::simulation

@@ -297,7 +297,7 @@ TEST(SweepEvents, ErrorsNameTheMember) {
       {R"({"event": "run_began", "trial": 1})", "run_began: run: is missing"},
       {R"({"event": "run_began", "trial": 1.5})", "run_began: trial: expected a whole number"},
       {R"({"event": "run_began", "trial": 2147483648})", "run_began: trial: expected a whole number"},
-      {R"({"event": "trial_created", "trial": 1, "point": {"lr": null}})",
+      {R"({"event": "trial_created", "trial": 1, "point": {"lr": [1]}})",
        "trial_created: point: lr: expected a number, a word, true or false"},
       {R"({"event": "reported", "trial": 1, "step": 1, "values": {"loss": "NaN"}})",
        "reported: values: loss: expected a number, \"nan\", \"inf\" or \"-inf\""},
