@@ -412,10 +412,12 @@ bool Checkpointer::save(TrainState& state) {
 }
 
 void Checkpointer::report(const std::string& metric, double value) {
-  if (!std::isfinite(value))
-    throw std::invalid_argument(
-        fmt::format("Checkpointer: report(\"{}\", {}) must be a finite number", metric, value));
-  if (state_->writing) state_->writing->plan.metrics[metric] = value;
+  if (!state_->writing) return;
+  auto& metrics = state_->writing->plan.metrics;
+  if (std::isfinite(value))
+    metrics[metric] = value;
+  else
+    metrics.erase(metric);
 }
 
 bool Checkpointer::wait() {

@@ -7,6 +7,7 @@
 #include <muster/train/early_stopping.h>
 #include <stdexcept>
 #include <torch/torch.h>
+#include <utility>
 
 #include "common/base/log.h"
 
@@ -46,6 +47,10 @@ bool EarlyStopping::step(double value) {
   const bool improves = options_.mode == EarlyStoppingOptions::Mode::kMin
                             ? last_ + options_.min_delta < best_
                             : last_ - options_.min_delta > best_;
+  if (std::exchange(had_stopped_, false) && group_.rank() == 0)
+    log::warning(
+        "EarlyStopping: the training had stopped before this start, and trains on: "
+        "end its loop where should_stop() is true, before each step");
   if (should_stop()) return true;
   if (options_.check_finite && !std::isfinite(last_)) {
     reason_ = fmt::format("the metric is {} in epoch {}", last_, epoch);
@@ -79,6 +84,7 @@ void EarlyStopping::load(LoadedState& from) {
   epochs_ = from.number<std::int64_t>("epochs");
   wait_count_ = from.number<std::int64_t>("wait_count");
   reason_ = from.value("reason");
+  had_stopped_ = should_stop();
 }
 
 }  // namespace muster

@@ -1,4 +1,5 @@
 // When a training stops early. It must stop at the same epoch with the same best model if ranks were killed.
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <gmock/gmock.h>
@@ -9,6 +10,7 @@
 #include "tests/require.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"
+#include "tests/warnings.h"
 
 namespace muster {
 namespace {
@@ -141,15 +143,17 @@ void train(Job& job, const Plan& plan) {
   state.add("early_stopping", stopping);
   checkpoints.restore(state);
   for (auto& batch : loader.epochs(30)) {
+    if (stopping.should_stop()) break;
     train_one(model, optimizer, batch);
     if (loader.batch() + 1 == loader.batches_per_epoch()) {
-      if (stopping.step(loss_of_other_noise(job, model))) break;
+      stopping.step(loss_of_other_noise(job, model));
       checkpoints.report("loss", stopping.last());
     }
     checkpoints.step(state);
     if (checkpoints.steps() == plan.kill_at && job.rank() == 1) std::raise(SIGKILL);
   }
-  checkpoints.wait();
+  require(checkpoints.save(state), "the last save");
+  require_equal(checkpoints.steps(), stopping.epochs() * loader.batches_per_epoch(), "steps");
   SmallNet best;
   const LoadedModel loaded = load_model(best, plan.checkpoints, {.best = true});
   require_equal(loaded.step, (stopping.best_epoch() + 1) * loader.batches_per_epoch(),
@@ -176,6 +180,67 @@ TEST(EarlyStopping, KillsChangeNeitherTheEpochNorTheBestModel) {
   run("killed", 0);
   EXPECT_EQ(read_bytes(scratch / "killed").substr(0, 60), expected.substr(0, 60));
   EXPECT_TRUE(read_bytes(scratch / "killed") == expected);
+  run("killed", 0);  // it has stopped already, and makes no step more
+  EXPECT_TRUE(read_bytes(scratch / "killed") == expected);
+}
+
+// A loop that asks only after its own step() trains another epoch, and says what to change.
+TEST(EarlyStopping, WarnsOnceIfATrainingThatHadStoppedTrainsOn) {
+  const ScratchDirectory scratch;
+  spawn(
+      [&](Job& job) {
+        const auto train = [&](bool asks_first) {
+          EarlyStopping stopping(job, {.patience = 1});
+          TrainState state;
+          state.add("early_stopping", stopping);
+          Checkpointer checkpoints(job, {.every = 1, .directory = scratch / "checkpoints"});
+          checkpoints.restore(state);
+          for (int epoch = 0; epoch < 3 && !(asks_first && stopping.should_stop()); ++epoch) stopping.step(1);
+          checkpoints.step(state);
+          require(checkpoints.save(state), "a save");
+          return stopping.epochs();
+        };
+        const Warnings warnings;
+        require_equal(train(true), std::int64_t{2}, "epochs of the first start");
+        require_equal(train(true), std::int64_t{2}, "epochs of the second start");
+        require(std::ranges::none_of(warnings.lines(),
+                                     [](const auto& line) { return line.contains("trains on"); }),
+                "no warning yet");
+        train(false);
+        const auto count = std::ranges::count_if(warnings.lines(), [](const auto& line) {
+          return line.contains("the training had stopped before this start, and trains on: end its loop");
+        });
+        require_equal(count, std::ptrdiff_t{1}, "warnings");
+      },
+      1);
+}
+
+// The value that stops the training cannot be compared, so no later checkpoint is taken for the best.
+TEST(EarlyStopping, TheEpochThatStopsWithNaNIsNotTheBest) {
+  const ScratchDirectory scratch;
+  spawn(
+      [&](Job& job) {
+        const NoiseDataset dataset(16);
+        SmallNet net;
+        torch::optim::SGD optimizer(net.parameters(), 0.1);
+        DataLoader<Example> loader{dataset, {.batch_size = 8}, 0, 1};
+        TrainState state(net, optimizer, loader);
+        EarlyStopping stopping(job);
+        Checkpointer checkpoints(job, {.every = 1,
+                                       .directory = scratch / "checkpoints",
+                                       .keep_best = 1,
+                                       .best_by = "loss",
+                                       .best = CheckpointerOptions::Best::kLeast});
+        for (const double loss : {2.0, 1.0, std::nan("")}) {
+          require(!stopping.should_stop(), "it goes on");
+          stopping.step(loss);
+          checkpoints.report("loss", stopping.last());
+          checkpoints.step(state);
+        }
+        require(checkpoints.save(state) && stopping.should_stop(), "it stops");
+        require_equal(load_model(net, scratch / "checkpoints", {.best = true}).step, std::int64_t{2}, "best");
+      },
+      1);
 }
 
 TEST(LoadModel, RefusesAnEmptyPath) {

@@ -145,7 +145,7 @@ class Checkpointer {
   // Also throws std::logic_error if read_only is set.
   bool save(TrainState& state);
   // Writes rank 0's value into the following checkpoints. keep_best compares them by the metric `best_by`.
-  // Throws std::invalid_argument if the value is not finite.
+  // After NaN or infinity the following checkpoints do not have the metric, so none of them is the best.
   void report(const std::string& metric, double value);
   // Waits for the save in progress. Returns false if it failed. Old checkpoints are removed afterwards, in
   // the background.

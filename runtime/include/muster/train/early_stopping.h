@@ -6,16 +6,17 @@
 //   state.add("early_stopping", early_stopping);
 //   checkpoints.restore(state);
 //   for (auto& batch : loader.epochs(100)) {
+//     if (early_stopping.should_stop()) break;  // now, or before a restart
 //     ...
 //     if (loader.batch() + 1 == loader.batches_per_epoch()) {
-//       if (early_stopping.step(validation_loss.compute())) break;
+//       early_stopping.step(validation_loss.compute());
 //       checkpoints.report("loss", early_stopping.last());
 //     }
 //     checkpoints.step(state);  // at the end: the saved state then includes this epoch
 //   }
 //   muster::load_model(net, job.checkpoint_dir(), {.best = true});
 //
-// The epoch that stops the training is never the best. Only one thread may use an EarlyStopping.
+// Only one thread may use an EarlyStopping.
 #pragma once
 
 #include <cstdint>
@@ -40,10 +41,12 @@ class EarlyStopping {
   explicit EarlyStopping(Group group, const EarlyStoppingOptions& options = {});
 
   // Call step() on all ranks after each epoch. Muster's metrics return the same value on all ranks. If the
-  // ranks pass different values, their mean counts. Returns true if the training should stop; rank 0 reports
-  // the reason once.
+  // ranks pass different values, their mean counts. Returns should_stop(); rank 0 reports the reason once.
   bool step(double value);
 
+  // Returns true if the training should stop, also when it is restored from a checkpoint that was saved after
+  // it had stopped. Ask before each step, and not only after step(): a training that is started again would
+  // otherwise train another epoch each time.
   bool should_stop() const { return !reason_.empty(); }
   const std::string& reason() const { return reason_; }  // empty: continue
   double last() const { return last_; }                  // the value that all ranks agreed on
@@ -64,6 +67,7 @@ class EarlyStopping {
   std::int64_t epochs_ = 0;
   std::int64_t wait_count_ = 0;
   std::string reason_;
+  bool had_stopped_ = false;  // before the restore; false once step() has warned of it
 };
 
 }  // namespace muster
