@@ -80,6 +80,20 @@ TEST(DistributedDataParallel, WorksInAWorldOfOne) {
       1);
 }
 
+// The name of a holder, such as torch::nn::Linear, is what a program has at hand.
+TEST(DistributedDataParallel, AcceptsAHoldersClassForTheModules) {
+  spawn(
+      [](Job& job) {
+        torch::nn::Linear net(6, 3);
+        DistributedDataParallel<torch::nn::Linear> model(net, job);
+        model(inputs(job.rank())).sum().backward();
+        require(model.module() == net.ptr(), "the module in the holder");
+        const Tensor expected = (inputs(0).sum(0) + inputs(1).sum(0)) / 2;
+        require(torch::allclose(net->weight.grad()[0], expected, 1e-5, 1e-6), "the mean gradient");
+      },
+      2);
+}
+
 TEST(DistributedDataParallel, StartsFromTheParametersOfRankZero) {
   spawn(
       [](Job& job) {

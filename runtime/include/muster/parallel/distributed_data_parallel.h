@@ -18,6 +18,8 @@
 #include <muster/parallel/distributed_data_parallel_options.h>
 #include <string>
 #include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -43,6 +45,10 @@ class [[nodiscard]] NoSync {
 
 template <class Module>
 class DistributedDataParallel {
+  static_assert(std::is_base_of_v<torch::nn::Module, Module>,
+                "DistributedDataParallel<M>: M must be the module's class, such as torch::nn::LinearImpl, "
+                "or write no <M>: DistributedDataParallel model(net, job)");
+
  public:
   // Throws std::invalid_argument, which names what is wrong with the model, its device or an option. If the
   // ranks' models or options differ, all ranks throw std::invalid_argument with the first difference.
@@ -53,7 +59,8 @@ class DistributedDataParallel {
   template <class Other>
   explicit DistributedDataParallel(Other module, const Group& group,
                                    DistributedDataParallelOptions options = {})
-      : DistributedDataParallel(detail::module_pointer(std::move(module)), group, options) {}
+      : DistributedDataParallel(std::shared_ptr<Module>(detail::module_pointer(std::move(module))), group,
+                                options) {}
 
   template <class... Inputs>
   auto forward(Inputs&&... inputs) {
@@ -140,6 +147,13 @@ class DistributedDataParallel {
  private:
   std::shared_ptr<Module> module_;
   std::shared_ptr<detail::DataParallelEngine> engine_;
+};
+
+// DistributedDataParallel<torch::nn::Linear> names the holder's class instead of the module's.
+template <class Holder>
+  requires std::is_base_of_v<torch::detail::ModuleHolderIndicator, Holder>
+class DistributedDataParallel<Holder> : public DistributedDataParallel<typename Holder::ContainedType> {
+  using DistributedDataParallel<typename Holder::ContainedType>::DistributedDataParallel;
 };
 
 template <class Module>
