@@ -164,7 +164,9 @@ TEST(GradientAccumulation, WorksInOneProcessToo) {
   EXPECT_FALSE(accumulation.part().is_last());
   EXPECT_TRUE(accumulation.part().is_last());
   EXPECT_EQ(accumulation.part().scale(), 0.5);
-  EXPECT_THROW(GradientAccumulation(linear, 0), std::invalid_argument);
+  EXPECT_THAT(
+      [&] { GradientAccumulation(linear, 0); },
+      ThrowsMessage<std::invalid_argument>("GradientAccumulation: steps is 0; it must be at least 1"));
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <cmath>
 #include <fmt/ranges.h>
 #include <muster/data/stack_dataset.h>
 #include <muster/data/subset.h>
 #include <numeric>
 #include <stdexcept>
+#include <type_traits>
 
 #include "runtime/data/argument.h"
 #include "runtime/data/order/random_order.h"
@@ -13,6 +15,18 @@ namespace muster::detail {
 namespace {
 
 constexpr double kCloseToOne = 1e-9;  // the default tolerance of Python's math.isclose
+
+template <class Number>
+void check_lengths(bool usable, const std::vector<Number>& lengths, std::int64_t size,
+                   const std::string& name) {
+  // {6.0, 4.0} prints as [6, 4], which looks like integers.
+  const auto* const what =
+      std::is_integral_v<Number> ? "random_split: lengths" : "random_split: floating-point lengths";
+  check_argument(usable, what, fmt::format("[{}]", fmt::join(lengths, ", ")),
+                 fmt::format("integers from 0 with the sum {}, the samples of {}, "
+                             "or fractions from 0 to 1 with the sum 1",
+                             size, name));
+}
 
 }  // namespace
 
@@ -26,12 +40,9 @@ void check_subset(const std::string& name, std::int64_t size, const std::vector<
 std::vector<std::vector<std::int64_t>> split_indices(const std::string& name, std::int64_t size,
                                                      const std::vector<std::int64_t>& lengths,
                                                      std::uint64_t seed) {
-  const auto text = fmt::format("[{}]", fmt::join(lengths, ", "));
-  for (const std::int64_t length : lengths)
-    check_argument(length >= 0, "random_split: lengths", text, "at least 0 each");
-  check_argument(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}) == size,
-                 "random_split: lengths", text,
-                 fmt::format("{} together, the samples of {}, or fractions of 1", size, name));
+  const bool is_sum = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}) == size;
+  check_lengths(is_sum && std::ranges::none_of(lengths, [](auto length) { return length < 0; }), lengths,
+                size, name);
   std::vector<std::vector<std::int64_t>> parts;
   if (size == 0) return std::vector<std::vector<std::int64_t>>(lengths.size());
   const std::vector<std::int64_t> order = permutations(size, size, seed);
@@ -46,12 +57,10 @@ std::vector<std::vector<std::int64_t>> split_indices(const std::string& name, st
 std::vector<std::vector<std::int64_t>> split_indices(const std::string& name, std::int64_t size,
                                                      const std::vector<double>& fractions,
                                                      std::uint64_t seed) {
-  const auto text = fmt::format("[{}]", fmt::join(fractions, ", "));
-  for (const double fraction : fractions)
-    check_argument(fraction >= 0 && fraction <= 1, "random_split: lengths", text, "from 0 to 1 each");
   const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
-  check_argument(sum <= 1 && sum > 1 - kCloseToOne, "random_split: lengths", text,
-                 "1 together, or whole numbers of samples");
+  const bool is_sum = sum <= 1 && sum > 1 - kCloseToOne;
+  check_lengths(is_sum && std::ranges::all_of(fractions, [](double each) { return each >= 0 && each <= 1; }),
+                fractions, size, name);
   std::vector<std::int64_t> lengths;
   for (const double fraction : fractions)
     lengths.push_back(static_cast<std::int64_t>(std::floor(static_cast<double>(size) * fraction)));

@@ -154,12 +154,16 @@ TEST(RandomSplit, SaysWhatIsWrongWithTheLengths) {
   const Numbers numbers(0, 10);
   const auto refused = [&](const auto& lengths, const std::string& why) {
     EXPECT_THAT([&] { random_split(numbers, lengths); },
-                ThrowsMessage<std::invalid_argument>(HasSubstr("random_split: lengths = " + why)));
+                ThrowsMessage<std::invalid_argument>(HasSubstr("random_split: " + why)));
   };
-  refused(std::vector{3, 4}, "[3, 4] must be 10 together, the samples of numbers from 0");
-  refused(std::vector{12, -2}, "[12, -2] must be at least 0 each");
-  refused(std::vector{0.3, 0.4}, "[0.3, 0.4] must be 1 together");
-  refused(std::vector{1.5, -0.5}, "[1.5, -0.5] must be from 0 to 1 each");
+  const std::string right =
+      " must be integers from 0 with the sum 10, the samples of numbers from 0, "
+      "or fractions from 0 to 1 with the sum 1";
+  refused(std::vector{3, 4}, "lengths = [3, 4]" + right);
+  refused(std::vector{12, -2}, "lengths = [12, -2]" + right);
+  refused(std::vector{0.3, 0.4}, "floating-point lengths = [0.3, 0.4]" + right);
+  refused(std::vector{1.5, -0.5}, "floating-point lengths = [1.5, -0.5]" + right);
+  refused(std::vector{6.0, 4.0}, "floating-point lengths = [6, 4]" + right);
 }
 
 TEST(CachedDataset, ReadsASampleOnce) {

@@ -20,6 +20,7 @@
 #include <muster/parallel/distributed_data_parallel.h>
 #include <optional>
 #include <stdexcept>
+#include <string>
 
 namespace muster {
 
@@ -46,7 +47,9 @@ class GradientAccumulation {
 
   // Throws std::invalid_argument if steps < 1.
   GradientAccumulation(Model& model, std::int64_t steps) : model_(model), steps_(steps) {
-    if (steps < 1) throw std::invalid_argument("GradientAccumulation: steps must be at least 1");
+    if (steps < 1)
+      throw std::invalid_argument("GradientAccumulation: steps is " + std::to_string(steps) +
+                                  "; it must be at least 1");
   }
 
   // Begins the next batch. Set `ends` if no batch follows this one, as at the end of an epoch. This batch
