@@ -38,23 +38,24 @@ def step(n=None, busy_ms=None, group="", loss=None, samples=None):
     if n is not None:
         n = _step_number(n)
     if busy_ms is not None:
-        busy_ms = float(busy_ms)
+        busy_ms = _metrics.number_of("busy_ms", busy_ms)
         if not math.isfinite(busy_ms):
             raise ValueError(f"muster: busy_ms is {busy_ms}: expected milliseconds")
     if not isinstance(group, (str, type(None))):
         raise TypeError(f"muster: {group!r} is not a group: expected a word that is the same on all its ranks")
+    numbers = _told_numbers(loss, samples)
     rank = _rank.mine()
     if rank:
-        rank.step(n, busy_ms, group or "", _told_numbers(loss, samples))
+        rank.step(n, busy_ms, group or "", numbers)
 
 
 def _told_numbers(loss, samples):
     told = {}
     if loss is not None:
-        loss = float(loss)
+        loss = _metrics.number_of("loss", loss)
         told["loss"] = loss if math.isfinite(loss) else None
     if samples is not None:
-        told["samples"] = int(samples)
+        told["samples"] = int(_metrics.number_of("samples", samples))
     return told
 
 
@@ -124,7 +125,9 @@ class section(contextlib.ContextDecorator):
     time is not the step's. A section that exceeds the limit learned for its name is a hang."""
 
     def __init__(self, name):
-        self._name = str(name)
+        if not isinstance(name, str):
+            raise TypeError(f"muster: {name!r} is not a section's name: expected a string")
+        self._name = name
         self._open = []
 
     def _recreate_cm(self):

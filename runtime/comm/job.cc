@@ -171,16 +171,26 @@ std::shared_ptr<Job::State> current_state(std::string_view function) {
   return state;
 }
 
+void require_step(std::string_view function, std::int64_t step) {
+  if (step < 0)
+    throw std::invalid_argument(
+        fmt::format("muster::{}: {} is not a step: expected 0 or more", function, step));
+}
+
 }  // namespace
 
 void describe_step(const StepNumbers& numbers) {
   current_state("describe_step")->reports.describe_step(numbers.loss, numbers.samples);
 }
 void step(std::int64_t done) {
-  current_state("step")->reports.step(done);
+  const auto state = current_state("step");
+  require_step("step", done);
+  state->reports.step(done);
 }
 void committed(std::int64_t step) {
-  current_state("committed")->reports.send("committed", step);
+  const auto state = current_state("committed");
+  require_step("committed", step);
+  state->reports.send("committed", step);
 }
 void report(std::string_view name, double value, std::int64_t step) {
   const auto state = current_state("report");
@@ -189,8 +199,7 @@ void report(std::string_view name, double value, std::int64_t step) {
         fmt::format("muster::report: '{}' is not a metric's name: expected a letter or _, then letters, "
                     "digits and _ / . -, at most {} in all",
                     name, wire::kMostMetricNameBytes));
-  if (step < 0)
-    throw std::invalid_argument(fmt::format("muster::report: {} is not a step: expected 0 or more", step));
+  require_step("report", step);
   state->reports.metrics(step, {{std::string(name), value}});
 }
 std::optional<std::int64_t> resume_step() {

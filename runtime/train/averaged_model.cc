@@ -89,6 +89,9 @@ AveragedModel::AveragedModel(torch::nn::Module& model, torch::nn::Module& averag
   if (options_.decay && !(*options_.decay >= 0 && *options_.decay <= 1))
     throw std::invalid_argument(
         fmt::format("AveragedModel: decay is {}; it must be between 0 and 1", *options_.decay));
+  if (&model == &average)
+    throw std::invalid_argument(
+        "AveragedModel: the average is the model itself; it must be a second module of the same architecture");
   check_same("parameters", model.named_parameters(), average.named_parameters());
   check_same("buffers", model.named_buffers(), average.named_buffers());
 }

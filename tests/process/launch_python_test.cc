@@ -453,23 +453,39 @@ with muster.section("b"), muster.waiting():
 muster.resumed(3)
 muster.idle()
 print(muster.preemption_noticed(), muster.resume_step())
-for wrong in (-1, "7", 1.5):
+def refused(call, *arguments, **options):
     try:
-        muster.step(wrong)
-    except (TypeError, ValueError):
-        print("refused", wrong)
-for field, wrong in (("group", 7), ("busy_ms", "long"), ("busy_ms", float("nan"))):
-    try:
-        muster.step(8, **{field: wrong})
-    except (TypeError, ValueError):
-        print("refused", wrong)
+        call(*arguments, **options)
+    except (TypeError, ValueError) as error:
+        print(error)
+for wrong in (-1, "7", 1.5, True, 2**63):
+    refused(muster.step, wrong)
+for field, wrong in (("group", 7), ("busy_ms", "long"), ("busy_ms", float("nan")), ("loss", "x"), ("samples", "many")):
+    refused(muster.step, 8, **{field: wrong})
+refused(muster.section, 5)
+refused(muster.report, {})
+refused(muster.report, "loss", "x")
 try:
     raise muster.Preempted
 except SystemExit as leaving:
     print("code", leaving.code)
 )";
-  const std::string said =
-      "False None\nrefused -1\nrefused 7\nrefused 1.5\nrefused 7\nrefused long\nrefused nan\ncode 75\n";
+  const std::string said = R"(False None
+muster: -1 is not a step: expected 0 or more, at most 9223372036854775807
+muster: '7' is not a step: expected an integer
+muster: 1.5 is not a step: expected an integer
+muster: True is not a step: expected an integer
+muster: 9223372036854775808 is not a step: expected 0 or more, at most 9223372036854775807
+muster: 7 is not a group: expected a word that is the same on all its ranks
+muster: busy_ms is 'long': expected a number
+muster: busy_ms is nan: expected milliseconds
+muster: loss is 'x': expected a number
+muster: samples is 'many': expected a number
+muster: 5 is not a section's name: expected a string
+muster: report({}) has no value: expected at least one, such as report({"loss": 0.25})
+muster: loss is 'x': expected a number
+code 75
+)";
   const std::string script = directory_ / "script.py", out = directory_ / "out";
   std::ofstream(script) << kScript;
   for (const char* variables :
@@ -482,7 +498,7 @@ except SystemExit as leaving:
   }
   LaunchRun run({"--", "python3", script});
   EXPECT_EQ(run.exit_code(), 0) << run.err();
-  EXPECT_THAT(run.out(), HasSubstr("refused 1.5"));
+  EXPECT_THAT(run.out(), HasSubstr("1.5 is not a step: expected an integer"));
 }
 
 }  // namespace

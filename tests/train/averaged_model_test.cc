@@ -8,6 +8,7 @@
 namespace muster {
 namespace {
 
+using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 void set_all(torch::nn::Module& module, double value) {
@@ -55,6 +56,12 @@ TEST(AveragedModel, RefusesAnotherModel) {
   EXPECT_THAT(
       [&] { AveragedModel(net, net, {.decay = 1.5}); },
       ThrowsMessage<std::invalid_argument>("AveragedModel: decay is 1.5; it must be between 0 and 1"));
+}
+
+TEST(AveragedModel, RefusesTheModelItself) {
+  SmallNet net;
+  EXPECT_THAT([&] { AveragedModel(net, net); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("the average is the model itself")));
 }
 
 using AveragedModelCheckpoint = CheckpointTest;

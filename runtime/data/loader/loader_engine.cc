@@ -372,8 +372,9 @@ void* LoaderEngine::next(std::int64_t end, std::uint64_t begun) {
 
 void LoaderEngine::begin_epochs(std::int64_t end) {
   State& state = *state_;
+  if (end < 0) throw std::invalid_argument(fmt::format("DataLoader: epochs({}) must be at least 0", end));
   const bool just_loaded = std::exchange(state.just_loaded, false);
-  if (end <= 0 || state.place.epoch() < end || state.loading->rank != 0) return;
+  if (end == 0 || state.place.epoch() < end || state.loading->rank != 0) return;
   if (just_loaded)
     log::warning(
         "DataLoader: nothing is left to train: the loaded state is already at the end of epochs({}) of {}",

@@ -226,6 +226,8 @@ TEST(DataLoader, EvaluationsAreEqualAndAnEmptyLoopSaysWhatToWrite) {
   EXPECT_THAT(warnings.lines(), testing::IsEmpty());
   DataLoader loader(dataset, {.batch_size = 4}, 0, 1);
   EXPECT_EQ(rest(loader, 0).size(), 0U) << "no epochs were requested";
+  EXPECT_THAT([&] { rest(loader, -1); },
+              testing::ThrowsMessage<std::invalid_argument>("DataLoader: epochs(-1) must be at least 0"));
   EXPECT_EQ(rest(loader, 1).size(), 3U);
   EXPECT_THAT(warnings.lines(), testing::IsEmpty());
   EXPECT_EQ(rest(loader, 1).size(), 0U);

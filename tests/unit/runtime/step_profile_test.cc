@@ -36,6 +36,22 @@ struct Slow {
   int num_workers = 0;
 };
 
+TEST(Step, MustNotBeNegative) {
+  spawn(
+      [](Job& /*job*/) {
+        for (void (*const report)(std::int64_t) : {muster::step, muster::committed}) {
+          try {
+            report(-3);
+            require(false, "a negative step is accepted");
+          } catch (const std::invalid_argument& error) {
+            require(std::string(error.what()).ends_with(": -3 is not a step: expected 0 or more"),
+                    error.what());
+          }
+        }
+      },
+      1);
+}
+
 // Trains. The profile's parts must add up to at most the time of the training: none may count twice.
 StepProfile train(const Job& job, const Slow& slow) {
   const TimePoint began = Clock::now();

@@ -9,7 +9,8 @@
 //     if (leave) throw muster::Preempted("preempted: step " + std::to_string(step) + " is saved");
 //   }
 //
-// All functions concern this process's Job and throw std::logic_error before init(). They do nothing without
+// All functions concern this process's Job and throw std::logic_error before init(). If a
+// step is negative, they throw std::invalid_argument. They do nothing without
 // a launcher. They do not block, except that committed() waits up to 5 s for the agent after a notice. Any
 // thread can call them. For long work between two steps, see section.h.
 #pragma once
@@ -41,7 +42,7 @@ void committed(std::int64_t step);
 //   muster::report("val_loss", evaluate(model), step);
 //
 // The value may be NaN or infinite. Every report reaches the launcher, in order. Throws std::invalid_argument
-// for a negative step or an invalid name. A name begins with a letter or `_`, continues with letters, digits,
+// for an invalid name. A name begins with a letter or `_`, continues with letters, digits,
 // `_`, `/`, `.` or `-`, and has at most 128 characters.
 void report(std::string_view name, double value, std::int64_t step);
 

@@ -34,7 +34,8 @@ struct AveragedModelOptions {
 
 class AveragedModel {
  public:
-  // Throws std::invalid_argument if the models differ, or if the decay is not between 0 and 1.
+  // Throws std::invalid_argument if the models differ or are one and the same, or if the decay is not between
+  // 0 and 1.
   template <detail::IsModel Model, detail::IsModel Average>
   AveragedModel(Model& model, Average& average, const AveragedModelOptions& options = {})
       : AveragedModel(detail::module_of(model), detail::module_of(average), options, 0) {}
