@@ -1,6 +1,7 @@
 #include "common/checkpoint/catalog.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,10 +20,10 @@ std::string index_path(const CheckpointDirectory& directory) {
   return directory.path() + "/index.json";
 }
 
-// Returns a value that changes when the manifest is replaced. Returns nothing if there is no manifest.
-std::optional<nlohmann::json> mark_of(const std::string& manifest_path) {
+// Returns a value that changes when the manifest is replaced. kNotFound: there is no manifest.
+Expected<nlohmann::json> mark_of(const std::string& manifest_path) {
   struct stat status{};
-  if (stat(manifest_path.c_str(), &status) != 0) return std::nullopt;
+  if (stat(manifest_path.c_str(), &status) != 0) return system_failure("cannot read " + manifest_path, errno);
   return nlohmann::json{static_cast<std::uint64_t>(status.st_ino), static_cast<std::int64_t>(status.st_size),
                         static_cast<std::int64_t>(status.st_mtim.tv_sec),
                         static_cast<std::int64_t>(status.st_mtim.tv_nsec)};
@@ -100,17 +101,23 @@ void take_manifest(const CheckpointManifest& manifest, std::int64_t mtime, Catal
 Expected<std::vector<CatalogEntry>> read_catalog(const CheckpointDirectory& directory) {
   const auto ids = directory.step_directories();
   if (!ids) return std::unexpected(ids.error());
+  const auto counting = directory.counting(*ids);
+  if (!counting) return std::unexpected(counting.error());
   const nlohmann::json index = read_index(directory);
   nlohmann::json fresh = nlohmann::json::object();
   std::vector<CatalogEntry> catalog;
   for (const CheckpointId id : *ids) {
     CatalogEntry& entry = catalog.emplace_back(CatalogEntry{.known = {.id = id}});
     entry.known.pinned = directory.is_pinned(id);
+    entry.known.counts = std::ranges::find(*counting, id) != counting->end();
     const auto mark = mark_of(directory.manifest_path(id));
-    entry.known.committed = mark.has_value();
-    if (!mark) continue;
+    entry.known.committed = mark || mark.error().code() != ErrorCode::kNotFound;
+    if (!mark) {
+      if (entry.known.committed) entry.damage = mark.error();
+      continue;
+    }
     const std::string name = directory_name(id);
-    const auto kept = index.find(name);
+    const auto kept = entry.known.counts ? index.find(name) : index.end();
     if (kept == index.end() || !take_json(*kept, *mark, entry)) {
       const auto manifest = directory.read_manifest(id);
       if (!manifest) {
@@ -122,10 +129,6 @@ Expected<std::vector<CatalogEntry>> read_catalog(const CheckpointDirectory& dire
     entry.known.usable = true;
     fresh[name] = to_json(entry, *mark);
   }
-  const auto counting = directory.counting(*ids);
-  if (!counting) return std::unexpected(counting.error());
-  for (CatalogEntry& entry : catalog)
-    entry.known.counts = std::ranges::find(*counting, entry.known.id) != counting->end();
   if (fresh != index) write_index(directory, std::move(fresh));
   return catalog;
 }

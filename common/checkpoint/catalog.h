@@ -2,7 +2,8 @@
 // their sizes and metrics. Reads only manifests that have changed since the last call.
 //
 // DIR/index.json caches what the manifests say, and the size and modification time of each. An entry that
-// does not match the manifest on disk is ignored, so a missing, old or wrong index does no harm. The
+// does not match the manifest on disk is ignored, so a missing, old or wrong index does no harm. Manifests of
+// checkpoints that do not count are always read: one may have been skipped because it cannot be read. The
 // functions block. Several processes can use one directory.
 #pragma once
 

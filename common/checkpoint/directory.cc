@@ -395,7 +395,8 @@ Status CheckpointDirectory::check_newest(Attempt mine) const {
 }
 
 bool CheckpointDirectory::is_pinned(CheckpointId id) const {
-  return access((path_of(id) + kPin).c_str(), F_OK) == 0;
+  // If the pin cannot be looked for now, it may be there.
+  return access((path_of(id) + kPin).c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 Status CheckpointDirectory::pin(CheckpointId id) const {

@@ -49,9 +49,11 @@ class Retention {
     if (each.usable && each.counts && plan_.every > 0 && each.id.step % plan_.every == 0)
       return stays(fmt::format("its step is a multiple of {}", plan_.every));
     if (is_among(best_, each.id, plan_.best)) return stays(fmt::format("one of the best {}", plan_.best));
+    constexpr const char* kDamaged = "its manifest cannot be used";
+    if (each.committed && !each.usable && plan_.damaged) return stays(kDamaged);
     const char* reason = !each.committed ? "never committed"
+                         : !each.usable  ? kDamaged
                          : !each.counts  ? "written by an attempt that was overtaken"
-                         : !each.usable  ? "its manifest cannot be used"
                                          : "old";
     return {.id = each.id, .stays = false, .reason = reason};
   }

@@ -77,7 +77,8 @@ CommitPlan plan_of(const CheckpointerOptions& options, const Job& job, Attempt a
                   .attempt = attempt,
                   .retention = {.last = static_cast<std::size_t>(options.keep),
                                 .every = static_cast<std::uint64_t>(options.keep_every),
-                                .best = static_cast<std::size_t>(options.keep_best)},
+                                .best = static_cast<std::size_t>(options.keep_best),
+                                .damaged = true},
                   .timeout = options.commit_timeout,
                   .patience = options.patience};
   if (!options.best_by.empty())

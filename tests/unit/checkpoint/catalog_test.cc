@@ -96,6 +96,31 @@ TEST_F(Catalog, SaysWhyACheckpointCannotBeUsed) {
   EXPECT_EQ(latest_of(all).error().code(), ErrorCode::kNotFound);
 }
 
+// The manifest's time and size stay the same, as after a fault of the disk.
+TEST_F(Catalog, TheIndexHidesNoDamageOfACheckpointThatAnAttemptSkipped) {
+  const Attempt first = directory_.begin_attempt("job").value().attempt;
+  commit(100, first, 0.5);
+  commit(200, first, 0.5);
+  EXPECT_TRUE(catalog()[1].known.usable);
+  const std::string manifest = scratch_ / "step-200.attempt-1/manifest.json";
+  const auto written_at = std::filesystem::last_write_time(manifest);
+  std::fstream(manifest, std::ios::in | std::ios::out) << "?";
+  std::filesystem::last_write_time(manifest, written_at);
+  EXPECT_TRUE(catalog()[1].known.usable) << "the index cannot know";
+  ASSERT_EQ(directory_.begin_attempt("job").value().resume->step, 100u);
+  EXPECT_FALSE(catalog()[1].known.usable);
+  EXPECT_TRUE(catalog()[1].known.committed);
+}
+
+TEST_F(Catalog, AManifestThatCannotBeLookedForIsNotTakenForMissing) {
+  directory_.begin_attempt("job").value();
+  std::filesystem::create_symlink("step-100.attempt-1", scratch_ / "step-100.attempt-1");
+  const auto all = catalog();
+  EXPECT_TRUE(all[0].known.committed);
+  EXPECT_FALSE(all[0].known.usable);
+  EXPECT_THAT(all[0].damage.value().message(), HasSubstr("Too many levels of symbolic links"));
+}
+
 TEST_F(Catalog, TheBestNeedsAMetric) {
   const Attempt first = directory_.begin_attempt("job").value().attempt;
   commit(100, first, 0.5);
@@ -111,6 +136,9 @@ TEST_F(Catalog, APinnedCheckpointIsNotRemoved) {
   ASSERT_TRUE(directory_.unpin(id));
   EXPECT_TRUE(directory_.remove(id));
   EXPECT_FALSE(directory_.pin(id)) << "it does not exist";
+  commit(100, id.attempt, 0.5);
+  std::filesystem::create_symlink("pinned", scratch_ / "step-100.attempt-1/pinned");
+  EXPECT_EQ(directory_.remove(id).error().code(), ErrorCode::kPermission) << "it cannot be looked for";
 }
 
 }  // namespace

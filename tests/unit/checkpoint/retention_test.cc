@@ -88,6 +88,20 @@ TEST(Retention, DamagedOnesAreNotCountedAsKept) {
       << "200 and 400 stay as the last two; 300, between them, because it might be repaired";
 }
 
+TEST(Retention, ATrainingRemovesNoDamagedOneWhereverItIs) {
+  std::vector<KnownCheckpoint> known{
+      good(id(100)), good(id(200)), good(id(250)), good(id(300, 2)), {.id = id(150)}};
+  known[0].usable = known[2].usable = false;
+  known[2].counts = false;  // attempt 2 has skipped it
+  const std::vector<AttemptRecord> attempts{attempt(1), attempt(2, id(200))};
+  EXPECT_THAT(steps_removed(known, {.newest = id(300, 2), .last = 1, .damaged = true}, attempts),
+              ElementsAre(150));
+  const auto decisions = decide_retention(known, attempts, {.newest = id(300, 2), .last = 1});
+  for (const std::size_t damaged : {0, 2})
+    EXPECT_EQ(decisions[damaged],
+              (RetentionDecision{known[damaged].id, false, "its manifest cannot be used"}));
+}
+
 TEST(Retention, RemovesNothingWithoutAUsableCheckpoint) {
   std::vector<KnownCheckpoint> known{good(id(100)), good(id(200))};
   known[0].usable = known[1].usable = false;
@@ -117,6 +131,7 @@ TEST(Retention, NeverBreaksItsPromises) {
     const RetentionPlan plan{.last = below(4),
                              .every = below(3) * 20,
                              .best = below(3),
+                             .damaged = below(2) == 0,
                              .best_by = BestBy{"accuracy", below(2) == 0}};
     std::optional<CheckpointId> newest;
     for (const KnownCheckpoint& each : known)
@@ -130,6 +145,7 @@ TEST(Retention, NeverBreaksItsPromises) {
       EXPECT_LE(decision.id.attempt, attempts.back().attempt);
       const auto it = std::ranges::find(known, decision.id, &KnownCheckpoint::id);
       EXPECT_FALSE(it->pinned);
+      EXPECT_FALSE(it->committed && !it->usable && plan.damaged);
       EXPECT_FALSE(it->usable && it->counts && plan.every > 0 && it->id.step % plan.every == 0);
     }
   }

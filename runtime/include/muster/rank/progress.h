@@ -9,10 +9,10 @@
 //     if (leave) throw muster::Preempted("preempted: step " + std::to_string(step) + " is saved");
 //   }
 //
-// All functions concern this process's Job and throw std::logic_error before init(). If a
-// step is negative, they throw std::invalid_argument. They do nothing without
-// a launcher. They do not block, except that committed() waits up to 5 s for the agent after a notice. Any
-// thread can call them. For long work between two steps, see section.h.
+// All functions concern this process's Job and throw std::logic_error before init(). If a step
+// is negative, they throw std::invalid_argument. They do nothing without a launcher. They do not block, except
+// that committed() waits up to 5 s for the agent after a notice. Any thread can call them. For long work between
+// two steps, see section.h.
 #pragma once
 
 #include <cstdint>
