@@ -50,7 +50,7 @@ Expected<std::vector<std::string>> names_in(const std::string& path) {
   return names;
 }
 
-// Recognizes parse_manifest()'s error for a newer format. Checkpoints with any other damage can be skipped.
+// Recognizes parse_manifest()'s error for a newer format.
 bool is_newer_format(const Error& damage) {
   return damage.code() == ErrorCode::kInvalidArgument;
 }
@@ -74,6 +74,18 @@ std::vector<CheckpointId> on_chain(const std::vector<AttemptRecord>& records, At
   return chain;
 }
 
+// Returns those of the sorted `ids` that attempt `from` did not resume from, although they are in the chain
+// of the attempt before it, and newer than the one that it resumed from. They were damaged when it began, or
+// a fenced attempt committed them afterwards.
+std::vector<CheckpointId> passed_by(const std::vector<AttemptRecord>& records, Attempt from,
+                                    const std::vector<CheckpointId>& ids) {
+  const auto record = std::ranges::find(records, from, &AttemptRecord::attempt);
+  if (record == records.begin() || record == records.end() || !record->resume) return {};
+  auto chain = on_chain(records, std::prev(record)->attempt, ids);
+  std::erase_if(chain, [&](CheckpointId id) { return !is_newer(id, *record->resume); });
+  return chain;
+}
+
 // Takes a lock, so that only one process at a time looks at the newest attempt and then claims the next
 // number. Gives up if the file system has no locks, or after a second. Attempt numbers are unique even
 // without the lock.
@@ -90,6 +102,28 @@ UniqueFd locked(const std::string& directory) {
 
 std::string rank_file_name(std::int32_t rank) {
   return fmt::format("rank-{:05}.safetensors", rank);
+}
+
+std::string name_of(CheckpointId id) {
+  return fmt::format("step {} of attempt {}", id.step, id.attempt);
+}
+
+void PassedOver::add(CheckpointId id, const std::string& why) {
+  if (!groups_.empty() && groups_.back().why == why)
+    groups_.back().names += ", " + name_of(id);
+  else
+    groups_.push_back({.names = name_of(id), .why = why});
+}
+
+Error PassedOver::none_can_be_used(const std::string& path, bool misfits) const {
+  std::string tried;
+  for (const Group& each : groups_)
+    tried += fmt::format("{}{} ({})", tried.empty() ? "" : "; ", each.names, each.why);
+  return {
+      misfits ? ErrorCode::kInvalidArgument : ErrorCode::kCorrupt,
+      fmt::format(
+          "{} has checkpoints and none can be used; {}, or name another directory to start anew. Tried: {}",
+          path, misfits ? "go on with the program and the options that saved them" : "repair them", tried)};
 }
 
 std::string directory_name(CheckpointId id) {
@@ -218,16 +252,17 @@ Expected<CheckpointManifest> CheckpointDirectory::read_manifest(CheckpointId id)
   return manifest;
 }
 
-CheckpointEntry CheckpointDirectory::read_entry(CheckpointId id) const {
-  CheckpointEntry entry{.id = id, .damage = {}};
-  if (auto manifest = read_manifest(id); !manifest) entry.damage = std::move(manifest).error();
-  return entry;
+std::optional<CheckpointEntry> CheckpointDirectory::read_entry(CheckpointId id) const {
+  const auto manifest = read_manifest(id);
+  if (manifest) return CheckpointEntry{.id = id, .damage = {}};
+  if (manifest.error().code() == ErrorCode::kNotFound) return std::nullopt;
+  return CheckpointEntry{.id = id, .damage = manifest.error()};
 }
 
 Expected<std::vector<CheckpointId>> CheckpointDirectory::committed() const {
   auto ids = step_directories();
   if (!ids) return std::unexpected(ids.error());
-  std::erase_if(*ids, [this](CheckpointId id) { return read_entry(id).damage.has_value(); });
+  std::erase_if(*ids, [this](CheckpointId id) { return !read_manifest(id); });
   return ids;
 }
 
@@ -236,11 +271,14 @@ Expected<std::vector<CheckpointEntry>> CheckpointDirectory::chain_from(
   auto ids = step_directories();
   if (!ids) return std::unexpected(ids.error());
   std::vector<CheckpointEntry> chain;
-  for (const CheckpointId id : on_chain(records, from, *ids)) {
-    CheckpointEntry entry = read_entry(id);
-    const bool uncommitted = entry.damage && entry.damage->code() == ErrorCode::kNotFound;
-    if (!uncommitted) chain.push_back(std::move(entry));
+  for (const CheckpointId id : on_chain(records, from, *ids))
+    if (auto entry = read_entry(id)) chain.push_back(*std::move(entry));
+  for (const CheckpointId id : passed_by(records, from, *ids)) {
+    auto entry = read_entry(id);
+    if (entry && entry->damage && entry->damage->code() == ErrorCode::kCorrupt)
+      chain.push_back(*std::move(entry));
   }
+  std::ranges::sort(chain, is_newer, &CheckpointEntry::id);
   return chain;
 }
 
@@ -271,25 +309,36 @@ Expected<std::vector<CheckpointId>> CheckpointDirectory::resumable() const {
 Expected<std::vector<CheckpointId>> CheckpointDirectory::unrecorded() const {
   auto numbers = recorded();
   if (!numbers) return std::unexpected(numbers.error());
-  auto ids = committed();
+  auto ids = step_directories();
   if (!ids) return std::unexpected(ids.error());
-  std::erase_if(*ids, [&](CheckpointId id) { return std::ranges::binary_search(*numbers, id.attempt); });
+  std::erase_if(*ids, [&](CheckpointId id) {
+    return std::ranges::binary_search(*numbers, id.attempt) || !read_entry(id);
+  });
   return ids;
 }
 
 Expected<std::optional<CheckpointId>> CheckpointDirectory::newest_from(
     const std::vector<AttemptRecord>& records, std::optional<CheckpointId> known) const {
-  if (records.empty()) return std::nullopt;
   const auto ids = step_directories();
   if (!ids) return std::unexpected(ids.error());
+  PassedOver passed_over;
+  const auto chain =
+      records.empty() ? std::vector<CheckpointId>() : on_chain(records, records.back().attempt, *ids);
   // Manifests can be large. Reads an older one only if all newer ones are damaged.
-  for (const CheckpointId id : on_chain(records, records.back().attempt, *ids)) {
+  for (const CheckpointId id : chain) {
     if (id == known) return id;
-    const auto damage = read_entry(id).damage;
-    if (!damage) return id;
-    if (is_newer_format(*damage)) return std::unexpected(*damage);
+    const auto entry = read_entry(id);
+    if (!entry) continue;
+    if (!entry->damage) return id;
+    // A newer format, or a file that cannot be read now: to skip it would lose the training since then.
+    if (entry->damage->code() != ErrorCode::kCorrupt) return std::unexpected(*entry->damage);
+    passed_over.add(id, entry->damage->message());
   }
-  return std::nullopt;
+  const auto lost = unrecorded();
+  if (!lost) return std::unexpected(lost.error());
+  for (const CheckpointId id : *lost) passed_over.add(id, kNoAttemptFile);
+  if (passed_over.groups().empty()) return std::nullopt;
+  return std::unexpected(passed_over.none_can_be_used(path_));
 }
 
 Expected<Attempt> CheckpointDirectory::newest_number() const {

@@ -31,6 +31,26 @@ std::string directory_name(CheckpointId id);  // "step-300.attempt-2"
 std::optional<CheckpointId> parse_directory_name(std::string_view name);
 
 std::string rank_file_name(std::int32_t rank);  // "rank-00003.safetensors"
+std::string name_of(CheckpointId id);           // for people: "step 300 of attempt 2"
+// Why a checkpoint of CheckpointDirectory::unrecorded() cannot be used.
+inline constexpr const char* kNoAttemptFile = "its attempt file is missing";
+
+// The checkpoints that were tried in vain, and why. Consecutive ones with the same reason are one group.
+class PassedOver {
+ public:
+  struct Group {
+    std::string names;  // "step 300 of attempt 2, step 200 of attempt 1"
+    std::string why;
+  };
+  void add(CheckpointId id, const std::string& why);
+  const std::vector<Group>& groups() const { return groups_; }
+  // Returns the error for the directory `path` if all of its checkpoints were tried in vain: kInvalidArgument
+  // if they are `misfits`, which only do not fit the program, otherwise kCorrupt.
+  Error none_can_be_used(const std::string& path, bool misfits = false) const;
+
+ private:
+  std::vector<Group> groups_;
+};
 
 class CheckpointDirectory {
  public:
@@ -60,22 +80,26 @@ class CheckpointDirectory {
   // Returns the checkpoints of a chain of attempts, newest first. The chain is attempt `from` (by default the
   // newest one), the attempt from whose checkpoint `from` resumed, and so on. For an earlier attempt, returns
   // only the checkpoints up to the step that the next attempt resumed from. Includes checkpoints with a
-  // damaged manifest, so that the caller can say what it skips.
+  // damaged manifest, so that the caller can say what it skips: also those that `from` itself skipped.
   Expected<std::vector<CheckpointEntry>> candidates(std::optional<Attempt> from = {}) const;
   // Returns those of `ids` that are in the chain of the newest attempt (see candidates()): newest first,
   // committed or not.
   Expected<std::vector<CheckpointId>> counting(const std::vector<CheckpointId>& ids) const;
   // Returns candidates() without the damaged checkpoints.
   Expected<std::vector<CheckpointId>> resumable() const;
-  // Returns the committed checkpoints whose attempt has no attempt file. Muster leaves none: another program
-  // has changed the directory.
+  // Returns the committed checkpoints, damaged ones too, whose attempt has no attempt file. Muster leaves
+  // none: another program has changed the directory.
   Expected<std::vector<CheckpointId>> unrecorded() const;
 
   // Takes the directory over. First claims the next attempt number: from then on, check_newest() fails for
   // all older attempts. Then writes the attempt's file, which says that the attempt resumes from the newest
-  // of resumable(). Concurrent callers get different numbers. If check_formats() fails, returns its error and
-  // claims nothing. If `take_over` is false: returns kFenced if another living process of the machine has the
-  // newest attempt. If several callers on a machine run at once, only one succeeds.
+  // of resumable(). Concurrent callers get different numbers. If `take_over` is false: returns kFenced if
+  // another living process of the machine has the newest attempt. If several callers on a machine run at
+  // once, only one succeeds. Claims nothing, and returns the error, in these cases:
+  // - kCorrupt: candidates() are damaged or there are unrecorded() ones, and none is resumable. An attempt
+  //   from nothing would end their chain, even if somebody repaired them later.
+  // - Any other code: a manifest newer than that of the newest resumable checkpoint has a newer format, or it
+  //   cannot be read now.
   Expected<AttemptRecord> begin_attempt(const std::string& job, bool take_over = true) const;
   // Returns the record of the attempt with the highest number. Returns nothing if there is no attempt or its
   // record cannot be read.
@@ -110,7 +134,7 @@ class CheckpointDirectory {
   Expected<Attempt> claim_unused(const std::string& job) const;
   Expected<AttemptRecord> record_claimed(const std::string& job, Attempt number,
                                          const std::optional<CheckpointId>& known) const;
-  CheckpointEntry read_entry(CheckpointId id) const;
+  std::optional<CheckpointEntry> read_entry(CheckpointId id) const;  // none if it is not committed
   Expected<std::vector<CheckpointEntry>> chain_from(const std::vector<AttemptRecord>& records,
                                                     Attempt from) const;
   Expected<std::optional<CheckpointId>> newest_from(const std::vector<AttemptRecord>& records,

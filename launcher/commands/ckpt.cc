@@ -163,10 +163,6 @@ const CatalogEntry& entry_of(const Found& found, CheckpointId id) {
   return *std::ranges::find(found.catalog, id, [](const CatalogEntry& entry) { return entry.known.id; });
 }
 
-std::string name_of(CheckpointId id) {
-  return fmt::format("step {} of attempt {}", id.step, id.attempt);
-}
-
 std::string time_text(std::int64_t unix_seconds) {
   constexpr std::int64_t kYear10000 = 253402300800;
   if (unix_seconds < 0 || unix_seconds >= kYear10000) return "-";

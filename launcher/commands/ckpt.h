@@ -46,7 +46,6 @@ Expected<CheckpointId> choose(const CommandArguments& arguments, const Found& fo
 Expected<std::optional<BestBy>> best_by_of(const CommandArguments& arguments);
 const CatalogEntry& entry_of(const Found& found, CheckpointId id);
 
-std::string name_of(CheckpointId id);              // "step 300 of attempt 2"
 std::string time_text(std::int64_t unix_seconds);  // "2026-05-01T12:30:05Z"
 std::string metrics_text(const std::map<std::string, double>& metrics);
 int print_json(const nlohmann::ordered_json& document, int exit_code = 0);

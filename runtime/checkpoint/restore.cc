@@ -17,10 +17,6 @@ std::string encode(Word word, CheckpointId id = {}, const std::string& text = {}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string name_of(CheckpointId id) {
-  return fmt::format("step {} of attempt {}", id.step, id.attempt);
-}
-
 // A checkpoint that rank 0 has proposed, as one rank sees it.
 //
 // Invariants:
@@ -185,7 +181,7 @@ class Leader {
           std::exchange(newest, entries->empty() ? std::nullopt : std::optional(entries->front().id));
       if (newest == before) return cannot_choose();
       if (Status readable = check_formats(*entries); !readable) return std::unexpected(readable.error());
-      passed_over_.clear();
+      passed_over_ = {};
       misfits_ = true;
       if (auto chosen = first_usable(*entries)) return chosen;
       if (plan_.attempt) return cannot_choose();
@@ -196,12 +192,13 @@ class Leader {
     for (const CheckpointEntry& entry : entries) {
       auto loaded = entry.damage ? Expected<Restored>(std::unexpected(*entry.damage)) : attempt(entry.id);
       if (loaded) {
-        for (const PassedOver& each : passed_over_)
+        const auto& groups = passed_over_.groups();
+        for (const PassedOver::Group& each : groups)
           log::warning("cannot use the checkpoint of {}: {}", each.names, each.why);
-        if (!passed_over_.empty()) log::warning("falling back to the checkpoint of {}", name_of(entry.id));
+        if (!groups.empty()) log::warning("falling back to the checkpoint of {}", name_of(entry.id));
         return *std::move(loaded);
       }
-      pass_over(entry.id, loaded.error().message());
+      passed_over_.add(entry.id, loaded.error().message());
       misfits_ = misfits_ && loaded.error().code() == ErrorCode::kInvalidArgument;
     }
     return std::nullopt;
@@ -212,27 +209,10 @@ class Leader {
   Expected<std::optional<Restored>> cannot_choose() {
     const auto unrecorded = plan_.only ? std::vector<CheckpointId>() : plan_.directory.unrecorded();
     if (!unrecorded) return std::unexpected(unrecorded.error());
-    for (const CheckpointId& id : *unrecorded) pass_over(id, "its attempt file is missing");
+    for (const CheckpointId& id : *unrecorded) passed_over_.add(id, kNoAttemptFile);
     misfits_ = misfits_ && unrecorded->empty();
-    if (passed_over_.empty()) return std::nullopt;
-    std::string tried;
-    for (const PassedOver& each : passed_over_)
-      tried += fmt::format("{}{} ({})", tried.empty() ? "" : "; ", each.names, each.why);
-    return failure(
-        misfits_ ? ErrorCode::kInvalidArgument : ErrorCode::kCorrupt,
-        "{} has checkpoints and none can be used; {}name another directory to start anew. Tried: {}",
-        plan_.directory.path(), misfits_ ? "go on with the program and the options that saved them, or " : "",
-        tried);
-  }
-
-  // If several checkpoints that follow each other have the same reason, they are put into one group and
-  // reported together.
-  void pass_over(CheckpointId id, const std::string& why) {
-    if (!passed_over_.empty() && passed_over_.back().why == why) {
-      passed_over_.back().names += ", " + name_of(id);
-    } else {
-      passed_over_.push_back({name_of(id), why});
-    }
+    if (passed_over_.groups().empty()) return std::nullopt;
+    return std::unexpected(passed_over_.none_can_be_used(plan_.directory.path(), misfits_));
   }
 
   // Proposes the checkpoint to the other ranks. Then all ranks load it, or no rank does.
@@ -273,11 +253,7 @@ class Leader {
   const RestorePlan& plan_;
   Meeting& meeting_;
   TrainState& state_;
-  struct PassedOver {
-    std::string names;
-    std::string why;
-  };
-  std::vector<PassedOver> passed_over_;
+  PassedOver passed_over_;
   bool misfits_ = true;      // all that were passed over are undamaged, but do not fit the program
   bool is_changed_ = false;  // a checkpoint that was tried may have changed the state
 };

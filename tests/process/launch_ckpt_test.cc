@@ -257,7 +257,6 @@ TEST_F(LaunchCkpt, PrunesNothingThatWasPinnedDuringTheQuestion) {
 }
 
 TEST_F(LaunchCkpt, RemovesNothingWhereATrainingRuns) {
-  std::filesystem::remove_all(dir + "/attempts");
   directory.begin_attempt("job").value();  // by this process
   const CkptSaid refused = launch_ckpt({"prune", dir, "--keep", "1", "--yes", "--force"});
   EXPECT_EQ(refused.exit_code, 2);

@@ -60,6 +60,21 @@ class LaunchTraining : public testing::Test {
     ASSERT_EQ(files.size(), 3u) << "step " << step;
     std::filesystem::resize_file(files[1], std::filesystem::file_size(files[1]) / 2);
   }
+  void damage_manifest(int step) const {
+    const std::string path = fmt::format("{}/step-{}.attempt-1/manifest.json", scratch_ / "c", step);
+    std::string text = read_file(path, 1 << 20).value();
+    text.replace(text.find("\"world_size\":3"), 14, "\"world_size\":2");
+    ASSERT_TRUE(write_file_durably(path, text));
+  }
+  // The paths of all files, relative to the directory, except for the index.
+  std::set<std::string> names_in(const std::string& checkpoints) const {
+    std::set<std::string> names;
+    const std::string directory = scratch_ / checkpoints;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
+      names.insert(entry.path().string().substr(directory.size() + 1));
+    names.erase("index.json");
+    return names;
+  }
   ScratchDirectory scratch_;
 };
 
@@ -413,6 +428,36 @@ TEST_F(LaunchTraining, WithoutAUsableCheckpointItSaysSoAndDoesNotStartFresh) {
   EXPECT_EQ(second.exit_code(), 1) << second.out();
   EXPECT_THAT(second.err(), HasSubstr("step 5"));
   EXPECT_EQ(shards("c", 5).size(), 3u) << "damaged files may be repaired by hand, so nothing is deleted";
+}
+
+TEST_F(LaunchTraining, WithDamagedManifestsAloneNothingStartsAndNothingChanges) {
+  LaunchRun first(command("c", 10));
+  ASSERT_EQ(first.exit_code(), 0) << first.err();
+  for (const int step : {5, 10}) damage_manifest(step);
+  const auto before = names_in("c");
+  LaunchRun second(command("c", 12));
+  EXPECT_EQ(second.exit_code(), 2) << second.out();
+  EXPECT_THAT(second.err(), testing::ContainsRegex("/c has checkpoints and none can be used; .*Tried: "
+                                                   "step 10 of attempt 1 .*manifest.json: .*; "
+                                                   "step 5 of attempt 1 "));
+  EXPECT_EQ(names_in("c"), before) << "not even an attempt, so that they can be repaired";
+}
+
+TEST_F(LaunchTraining, ADamagedManifestIsNamedOnceAndItsCheckpointStays) {
+  LaunchRun first(command("c", 10));
+  ASSERT_EQ(first.exit_code(), 0) << first.err();
+  damage_manifest(10);
+  LaunchRun second(command("c", 32));  // more saves than the training keeps
+  ASSERT_EQ(second.exit_code(), 0) << second.err();
+  EXPECT_THAT(second.out(), HasSubstr("resumed at step 5"));
+  const std::string line = "cannot use the checkpoint of step 10 of attempt 1: cannot use ";
+  const std::size_t place = second.err().find(line);
+  ASSERT_NE(place, std::string::npos) << second.err();
+  EXPECT_EQ(second.err().find(line, place + 1), std::string::npos) << second.err();
+  EXPECT_THAT(names_in("c"),
+              testing::AllOf(testing::Contains("step-10.attempt-1/manifest.json"),
+                             testing::Contains("step-10.attempt-1/rank-00002.safetensors"),
+                             testing::Not(testing::Contains("step-10.attempt-2/manifest.json"))));
 }
 
 TEST_F(LaunchTraining, CtrlCSavesTheStepThatAllRanksAgreeOn) {

@@ -224,11 +224,91 @@ TEST_F(CheckpointDirectoryTest, LeftoversOfACrashAreIgnored) {
 }
 
 TEST_F(CheckpointDirectoryTest, TheNumberOfALostAttemptFileIsNotReusedAndItsCheckpointsAreOrphans) {
-  begin();
+  commit(50, begin());
   commit(100, Attempt(5));
   EXPECT_EQ(begin(), Attempt(6));
-  EXPECT_THAT(resumable(), ElementsAre());
+  EXPECT_THAT(resumable(), ElementsAre("50@1"));
   EXPECT_EQ(directory_.unrecorded().value().size(), 1u);
+}
+
+TEST_F(CheckpointDirectoryTest, NoAttemptBeginsFromNothingWhereAnAttemptFileIsLost) {
+  commit(100, begin());
+  commit(200, Attempt(1));
+  write("step-200.attempt-1/manifest.json", "{}");
+  std::filesystem::rename(scratch_ / "attempts/000001.json", scratch_ / "lost.json");
+  const auto refused = directory_.begin_attempt("job");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
+  EXPECT_THAT(refused.error().message(),
+              HasSubstr("step 100 of attempt 1, step 200 of attempt 1 (its attempt file is missing)"));
+  std::filesystem::rename(scratch_ / "lost.json", scratch_ / "attempts/000001.json");
+  EXPECT_EQ(directory_.begin_attempt("job").value().resume->step, 100u) << "it is found when it is back";
+}
+
+TEST_F(CheckpointDirectoryTest, NoAttemptBeginsFromNothingWhereAllManifestsAreDamaged) {
+  const Attempt first = begin();
+  commit(100, first);
+  commit(200, first);
+  const std::string older = scratch_ / "step-100.attempt-1/manifest.json";
+  const std::string whole = read_file(older, 1 << 16).value();
+  for (const std::string& text : {std::string(), std::string("{}"), whole.substr(0, whole.size() / 2),
+                                  std::string(whole).replace(whole.find("job"), 3, "bit")}) {
+    write("step-100.attempt-1/manifest.json", text);
+    write("step-200.attempt-1/manifest.json", text);
+    const auto refused = directory_.begin_attempt("job");
+    ASSERT_FALSE(refused) << text;
+    EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
+    EXPECT_THAT(refused.error().message(),
+                testing::ContainsRegex("has checkpoints and none can be used; .*Tried: step 200 of attempt 1 "
+                                       "\\(cannot use .*\\); step 100 of attempt 1 \\(cannot use .*\\)$"));
+  }
+  std::filesystem::remove(older);
+  std::filesystem::create_directory(older);
+  EXPECT_THAT(directory_.begin_attempt("job").error().message(), HasSubstr("not a regular file"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "attempts/000002.claim"));
+  std::filesystem::remove(older);
+  write("step-100.attempt-1/manifest.json", whole);
+  EXPECT_EQ(directory_.begin_attempt("job").value().resume->step, 100u) << "it is found when it is repaired";
+}
+
+TEST_F(CheckpointDirectoryTest, CandidatesNameTheDamagedOnesThatTheAttemptSkipped) {
+  commit(100, begin());
+  const Attempt second = begin();
+  commit(200, second);
+  commit(300, second);
+  write("step-200.attempt-2/manifest.json", "");
+  write("step-300.attempt-2/manifest.json", "");
+  const AttemptRecord third = directory_.begin_attempt("job").value();
+  ASSERT_EQ(third.resume->step, 100u);
+  commit(250, second);  // a zombie
+  const auto names = [this] {
+    std::vector<std::string> found;
+    for (const CheckpointEntry& entry : directory_.candidates().value())
+      found.push_back(name_of(entry.id) + (entry.damage ? ", damaged" : ""));
+    return found;
+  };
+  EXPECT_THAT(names(), ElementsAre("step 300 of attempt 2, damaged", "step 200 of attempt 2, damaged",
+                                   "step 100 of attempt 1"));
+  commit(150, third.attempt);
+  EXPECT_THAT(names(), testing::Contains("step 150 of attempt 3"));
+  EXPECT_EQ(names().front(), "step 150 of attempt 3");
+}
+
+// Reading it fails, but its content may be whole: the next try may succeed.
+TEST_F(CheckpointDirectoryTest, NoAttemptSkipsAManifestThatCannotBeReadNow) {
+  const Attempt first = begin();
+  commit(100, first);
+  commit(200, first);
+  const std::string manifest = scratch_ / "step-200.attempt-1/manifest.json";
+  std::filesystem::rename(manifest, scratch_ / "whole.json");
+  std::filesystem::create_symlink("/proc/self/mem", manifest);  // a regular file without a first byte
+  const auto refused = directory_.begin_attempt("job");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(),
+              testing::AllOf(HasSubstr(manifest), HasSubstr("Input/output error")));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "attempts/000002.claim"));
+  std::filesystem::rename(scratch_ / "whole.json", manifest);
+  EXPECT_EQ(directory_.begin_attempt("job").value().resume->step, 200u);
 }
 
 TEST_F(CheckpointDirectoryTest, FenceNamesTheNewestOwner) {
