@@ -472,7 +472,7 @@ Status CheckpointDirectory::remove(CheckpointId id) const {
   if (is_pinned(id)) return failure(ErrorCode::kPermission, "{} is pinned: unpin it first", directory);
   if (unlink(manifest_path(id).c_str()) == 0) {
     if (Status synced = sync_directory(directory); !synced) return synced;
-  } else if (errno != ENOENT) {
+  } else if (errno != ENOENT && errno != EISDIR) {  // remove_all() removes a directory
     return system_failure("cannot remove " + manifest_path(id), errno);
   }
   std::error_code error;

@@ -427,6 +427,8 @@ TEST_F(CheckpointDirectoryTest, RemovalLeavesNothing) {
   const Attempt first = begin();
   commit(100, first);
   ASSERT_TRUE(directory_.remove({.step = 100, .attempt = first}));
+  std::filesystem::create_directories(scratch_ / "step-200.attempt-1/manifest.json");
+  ASSERT_TRUE(directory_.remove({.step = 200, .attempt = first}));
   EXPECT_TRUE(directory_.step_directories().value().empty());
 }
 
