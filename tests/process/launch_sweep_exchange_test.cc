@@ -116,14 +116,20 @@ TEST_F(LaunchSweepExchange, ReplacesABadTrialThatIsAheadOfTheOthers) {
   for (const std::string trial : {"0", "1", "2"}) EXPECT_EQ(tell(trial, "9", "1"), "go on\n");
   EXPECT_EQ(tell("3", "1", "1"), "go on\n");
   EXPECT_EQ(tell("0", "10", "2"), "pause: in the worst quarter at step 2; trial 3 is in the best\n");
-  EXPECT_THAT(
-      launch({"sweep", "ask", directory}).out,
-      HasSubstr("\nrun 1 goes on from the newest checkpoint of trial 3, which had got to step 1, with the "
-                "checkpoints in " +
-                directory + "/trials/0000/checkpoints\n"));
+  EXPECT_THAT(launch({"sweep", "ask", directory}).out,
+              HasSubstr("\nrun 1 goes on from the newest checkpoint of trial 3, "
+                        "which had got to step 1, with the checkpoints in " +
+                        file_of(0, "checkpoints") + "\n"));
   EXPECT_EQ(shown(0).at("step"), 1) << "the value of step 2 belongs to other parameters";
   EXPECT_EQ(tell("0", "0.5", "2"), "go on\n");
   EXPECT_EQ(shown(0).at("metrics").at("loss"), 0.5);
+  const std::string runs = scratch / "runs";
+  ASSERT_EQ(launch({"sweep", "export", directory, "--tensorboard", runs}).exit_code, 0);
+  const auto file = std::filesystem::directory_iterator(runs + "/trial-0000")->path();
+  const std::string records = read_file(file, 1 << 20).value_or("");
+  int scalars = 0;
+  for (auto at = records.find("loss"); at != records.npos; at = records.find("loss", at + 1)) ++scalars;
+  EXPECT_EQ(scalars, 2) << "of step 1, and of step 2 with the new parameters";
 }
 
 TEST_F(LaunchSweepExchange, SaysWhetherToWaitOrToEnd) {

@@ -13,12 +13,6 @@ namespace {
 // After this many lost runs in a row without a new report, a trial's run counts as failed.
 constexpr int kMostLosses = 3;
 
-bool has_reported(const Trial& trial, const std::string& metric, std::int64_t step) {
-  const auto found = trial.measured.find(metric);
-  return found != trial.measured.end() && !trial.old_metrics.contains(metric) &&
-         std::ranges::binary_search(found->second, step, {}, &Measurement::step);
-}
-
 // A worker's last line may have any bytes; journal and --json need UTF-8.
 std::string in_utf8(std::string text) {
   if (is_utf8(text)) return text;
@@ -89,8 +83,9 @@ std::size_t Sweep::usable_count() const {
 // Adds the report's new values. Returns false if the trial has reported all of them before.
 bool Sweep::add_report(SweepDecisions& all, Reported report) {
   const Trial& trial = at(report.trial);
-  std::erase_if(report.values,
-                [&](const auto& value) { return has_reported(trial, value.first, report.step); });
+  std::erase_if(report.values, [&](const auto& value) {
+    return trial.has_value(value.first, report.step) && !trial.old_metrics.contains(value.first);
+  });
   if (report.values.empty()) return false;
   losses_.erase(report.trial);
   add(all, std::move(report));

@@ -2,6 +2,10 @@
 
 #include <cmath>
 #include <fmt/format.h>
+#include <ranges>
+#include <set>
+#include <tuple>
+#include <vector>
 
 #include "common/base/event_records.h"
 #include "common/base/file.h"
@@ -19,16 +23,33 @@ std::string end_record(const Trial& trial, double began_unix) {
                                     failed ? SessionEnd::kFailure : SessionEnd::kSuccess);
 }
 
+// Returns the reports, each with the values that the history still has: a take-over of PBT forgets values,
+// and the trial may report these steps again.
+std::vector<Reported> kept_reports(const History& history, std::span<const Event> events) {
+  std::set<std::tuple<std::int32_t, std::string, std::int64_t>> seen;
+  std::vector<Reported> kept;
+  for (const Event& event : std::views::reverse(events)) {
+    if (!std::holds_alternative<Reported>(event)) continue;
+    Reported report = std::get<Reported>(event);
+    const Trial& trial = history.trials().at(static_cast<std::size_t>(report.trial));
+    std::erase_if(report.values, [&](const auto& value) {
+      return !trial.has_value(value.first, report.step) ||
+             !seen.emplace(report.trial, value.first, report.step).second;
+    });
+    if (!report.values.empty()) kept.push_back(std::move(report));
+  }
+  std::ranges::reverse(kept);
+  return kept;
+}
+
 }  // namespace
 
 Status write_tensorboard(const std::string& directory, const History& history, std::span<const Event> events,
                          double began_unix) {
   std::vector<std::string> scalars(history.trials().size());
-  for (const Event& event : events) {
-    if (const auto* reported = std::get_if<Reported>(&event))
-      scalars.at(static_cast<std::size_t>(reported->trial)) +=
-          event_records::scalars({began_unix + reported->at, reported->step}, reported->values);
-  }
+  for (const Reported& report : kept_reports(history, events))
+    scalars.at(static_cast<std::size_t>(report.trial)) +=
+        event_records::scalars({began_unix + report.at, report.step}, report.values);
   for (const Trial& trial : history.trials()) {
     if (trial.run_count == 0) continue;
     const double began = began_unix + trial.began_at;

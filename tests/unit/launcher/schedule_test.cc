@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
-#include <set>
 
+#include "tests/unit/launcher/schedule_trace.h"
 #include "tests/unit/launcher/simulated_sweep.h"
 
 namespace muster::launcher::sweep {
@@ -13,71 +13,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Scheduler = ScheduleSettings::Kind;
-
-ScheduleSettings schedule_of(Scheduler kind, std::int32_t trials, std::int64_t max_steps,
-                             std::int64_t grace_steps) {
-  return {.kind = kind,
-          .objective = {.metric = "loss"},
-          .trials = trials,
-          .max_steps = max_steps,
-          .grace_steps = grace_steps};
-}
-
-// A sweep that a test moves by hand: what a slot gets begins at once, and what a report leads to happens.
-class Trace {
- public:
-  explicit Trace(ScheduleSettings settings, std::int32_t retries = 0)
-      : settings_(std::move(settings)), history_(RetryLimit{retries}) {}
-
-  // "new trial in bracket 0 until 1", "trial 3 until 9", "wait", "over"
-  std::string slot(bool points_left = true) {
-    const SlotDecision decision = next_for_slot(settings_, history_, points_left);
-    if (const auto* created = std::get_if<NewTrial>(&decision.what)) {
-      const auto number = static_cast<std::int32_t>(history_.trials().size());
-      apply(TrialCreated{.trial = number, .point = {}, .bracket = created->bracket, .reason = ""});
-      begin(number, created->until);
-    } else if (const auto* next = std::get_if<NextRun>(&decision.what)) {
-      begin(next->trial, next->until);
-    }
-    return told(decision);
-  }
-  // "go on until 3", "pause", "stop", "take over trial 0"
-  std::string report(std::int32_t number, std::int64_t step, double value) {
-    apply(Reported{.trial = number, .step = step, .values = {{"loss", value}}});
-    const ReportDecision decision = after_report(settings_, history_, number);
-    if (std::holds_alternative<Pause>(decision.what)) end(number, RunEnd::kPaused);
-    if (std::holds_alternative<Stop>(decision.what)) end(number, RunEnd::kStopped);
-    if (const auto* exploit = std::get_if<Exploit>(&decision.what)) {
-      end(number, RunEnd::kPaused);
-      apply(Exploited{
-          .trial = number, .from = exploit->from, .step = trial(exploit->from).newest_step(), .point = {}});
-    }
-    return told(decision);
-  }
-  void report_other(std::int32_t number, std::int64_t step, const std::string& metric) {
-    apply(Reported{.trial = number, .step = step, .values = {{metric, 0}}});
-  }
-  std::string decide(std::int32_t number) { return told(after_report(settings_, history_, number)); }
-  void end(std::int32_t number, RunEnd end) {
-    apply(RunEnded{.trial = number, .run = trial(number).run_count - 1, .end = end});
-  }
-  void create(int count) {
-    for (int i = 0; i < count; ++i) EXPECT_THAT(slot(), HasSubstr("new trial"));
-  }
-  const Trial& trial(std::int32_t number) { return history_.trials()[static_cast<std::size_t>(number)]; }
-
- private:
-  void begin(std::int32_t number, std::int64_t until) {
-    apply(RunBegan{.trial = number, .run = trial(number).run_count, .until = until});
-  }
-  void apply(const Event& event) {
-    const Status applied = history_.apply(event);
-    EXPECT_TRUE(applied) << applied.error().message();
-  }
-  ScheduleSettings settings_;
-  History history_;
-};
 
 // ---- ASHA ----
 
@@ -322,110 +257,6 @@ TEST(MedianStop, NeedsNoLastStep) {
   Trace sweep(schedule_of(Scheduler::kMedian, 1, 0, 10));
   EXPECT_EQ(sweep.slot(), "new trial in bracket 0 until 10");
   EXPECT_EQ(sweep.report(0, 1'000'000, 1), "go on until 1000010");
-}
-
-// ---- PBT ----
-
-TEST(Pbt, TheWorstQuarterTakesOverTheBest) {
-  Trace sweep(schedule_of(Scheduler::kPbt, 4, 30, 10));
-  sweep.create(4);
-  EXPECT_EQ(sweep.slot(), "wait");
-  EXPECT_EQ(sweep.report(0, 10, 0.1), "go on until 20");
-  EXPECT_EQ(sweep.report(1, 10, 0.4),
-            "go on until 20");  // the worst of two, but two others have no value yet
-  EXPECT_EQ(sweep.report(2, 10, 0.2), "go on until 20");
-  EXPECT_EQ(sweep.report(3, 9, 0.9), "go on until 10");
-  EXPECT_EQ(sweep.report(3, 10, 0.5), "take over trial 0");
-  EXPECT_EQ(sweep.slot(), "trial 3 until 20");  // it goes on from step 10
-  EXPECT_EQ(sweep.report(3, 11, 0.1), "go on until 20");
-  EXPECT_EQ(sweep.report(0, 20, 0.3), "go on until 30");
-  EXPECT_EQ(sweep.report(1, 20, 0.2), "go on until 30");
-  EXPECT_EQ(sweep.report(2, 20, 0.1), "go on until 30");
-  EXPECT_EQ(sweep.report(3, 20, NAN), "take over trial 2");
-  EXPECT_EQ(sweep.report(2, 30, 0.1), "stop");
-}
-
-TEST(Pbt, TakesOverARandomOneOfTheBestQuarter) {
-  std::set<std::string> taken;
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    ScheduleSettings settings = schedule_of(Scheduler::kPbt, 8, 30, 10);
-    settings.seed = seed;
-    Trace sweep(settings);
-    sweep.create(8);
-    for (const std::int32_t trial : {0, 1, 2, 3, 4, 5, 6}) sweep.report(trial, 10, trial);
-    taken.insert(sweep.report(7, 10, 7));
-  }
-  EXPECT_THAT(taken, ElementsAre("take over trial 0", "take over trial 1"));
-}
-
-// Trial 0 is the worst in each round, and the first to report. Trials 0 and 1 count as the worst two until
-// they get to another interval.
-TEST(Pbt, ComparesWithTheNewestValuesOfTrialsThatAreBehind) {
-  Trace sweep(schedule_of(Scheduler::kPbt, 8, 8, 2));
-  sweep.create(8);
-  for (std::int32_t trial = 0; trial < 8; ++trial)
-    EXPECT_EQ(sweep.report(trial, 2, 8 - trial), "go on until 4");
-  EXPECT_THAT(sweep.report(0, 4, 8), HasSubstr("take over trial"));
-  EXPECT_THAT(sweep.report(1, 4, 7), HasSubstr("take over trial"));
-  EXPECT_EQ(sweep.report(2, 4, 6), "pause");   // the other two wait for slots
-  EXPECT_EQ(sweep.slot(), "trial 0 until 4");  // it goes on from step 2
-  EXPECT_EQ(sweep.slot(), "trial 1 until 4");
-  EXPECT_EQ(sweep.slot(), "trial 2 until 6");
-  EXPECT_EQ(sweep.report(3, 4, 5), "go on until 6");
-  EXPECT_EQ(sweep.report(2, 6, 9), "go on until 8");
-  EXPECT_EQ(sweep.report(0, 4, 1), "go on until 6");  // with its new parameters
-}
-
-TEST(Pbt, TheOrderOfTheFirstReportsReplacesNobody) {
-  std::vector<std::int32_t> order = {0, 1, 2, 3, 4, 5, 6, 7};
-  do {
-    Trace sweep(schedule_of(Scheduler::kPbt, 8, 8, 2));
-    sweep.create(8);
-    for (const std::int32_t trial : order)
-      if (sweep.report(trial, 2, 8 - trial).starts_with("take over")) EXPECT_LE(trial, 1);
-    std::ranges::rotate(order, order.begin() + 3);
-  } while (order.front() != 0);
-  Trace sweep(schedule_of(Scheduler::kPbt, 8, 8, 2));
-  sweep.create(8);
-  int replaced = 0;
-  for (std::int32_t trial = 7; trial >= 0; --trial)
-    replaced += sweep.report(trial, 2, 8 - trial).starts_with("take over") ? 1 : 0;
-  EXPECT_EQ(replaced, 2);
-}
-
-// A trial that is far ahead is compared with the few that have a value.
-TEST(Pbt, AFastTrialDoesNotWaitForTheSlowOnes) {
-  Trace sweep(schedule_of(Scheduler::kPbt, 8, 8, 2));
-  sweep.create(8);
-  EXPECT_EQ(sweep.report(0, 2, 9), "go on until 4");
-  EXPECT_EQ(sweep.report(0, 4, 9), "go on until 6");  // nobody else has a value
-  EXPECT_EQ(sweep.report(5, 2, 1), "go on until 4");
-  EXPECT_EQ(sweep.report(0, 6, 9), "take over trial 5");
-}
-
-TEST(Pbt, TrialsThatAreOverDoNotCount) {
-  Trace sweep(schedule_of(Scheduler::kPbt, 4, 8, 2));
-  sweep.create(4);
-  for (const std::int32_t trial : {0, 1, 2}) sweep.report(trial, 2, trial);
-  sweep.end(0, RunEnd::kFinished);
-  sweep.end(3, RunEnd::kInfeasible);
-  EXPECT_EQ(sweep.report(2, 4, 2), "take over trial 1");
-}
-
-TEST(Pbt, TakesTurnsIfThereAreFewerSlotsThanTrials) {
-  Trace sweep(schedule_of(Scheduler::kPbt, 3, 30, 10));
-  sweep.create(1);
-  EXPECT_EQ(sweep.report(0, 10, 0.1), "pause");
-  sweep.create(1);
-  EXPECT_EQ(sweep.report(1, 10, 0.2), "pause");  // the worst of two, but trial 2 may be worse
-  sweep.create(1);
-  EXPECT_EQ(sweep.report(2, 10, 0.05), "pause");
-  EXPECT_EQ(sweep.slot(), "trial 0 until 20");
-  EXPECT_EQ(sweep.report(0, 20, 0.1), "pause");
-  EXPECT_EQ(sweep.slot(), "trial 1 until 20");
-  EXPECT_EQ(sweep.report(1, 20, 0.2), "take over trial 2");  // a population of three has a worst one too
-  EXPECT_EQ(sweep.slot(), "trial 2 until 20");
-  EXPECT_EQ(sweep.report(2, 20, 0.3), "pause");  // trial 1 has not shown what it gained
 }
 
 // ---- All of them ----

@@ -196,6 +196,11 @@ std::int64_t Trial::reached_step() const {
   return std::max(newest_step(), exploits.empty() ? -1 : exploits.back().step);
 }
 
+bool Trial::has_value(const std::string& metric, std::int64_t step) const {
+  const auto series = measured.find(metric);
+  return series != measured.end() && std::ranges::binary_search(series->second, step, {}, &Measurement::step);
+}
+
 std::optional<double> Trial::newest(const std::string& metric) const {
   const auto series = measured.find(metric);
   if (series == measured.end() || series->second.empty()) return std::nullopt;

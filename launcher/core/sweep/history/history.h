@@ -123,6 +123,7 @@ struct Trial {
   bool is_over() const;
   std::int64_t newest_step() const;   // the largest of any metric; -1: none was reported
   std::int64_t reached_step() const;  // the same, or the step that was taken over with a checkpoint
+  bool has_value(const std::string& metric, std::int64_t step) const;  // of exactly this step
   // The value of a metric at its largest step; nullopt: none was reported.
   std::optional<double> newest(const std::string& metric) const;
   // The value of a metric at `step`, or at the first reported step after it; nullopt: there is neither.
