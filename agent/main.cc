@@ -1,4 +1,4 @@
-// agent: a bootstrap of the launcher starts it on a node; people do not.
+// agent: the program that runs on each node. The launcher starts it, and people do not.
 //
 //   agent --control-fd FD --node K --incarnation N     a local agent: FD is its end of a socketpair
 //   agent --connect ADDRESS:PORT[,...] --identity JOB/ROLE/K/N --node K --incarnation N [--or-stdio]
@@ -9,9 +9,9 @@
 //   --stays, with --stdio or --stdio-first: the same for any other agent; each job comes through stdin
 //   agent --sweep JOB --node K [--below N] [--kill]     looks on this host for what is left of that node
 //
-// N counts the starts of this node's agent; default: 1.
+// N is 1 for the first agent of this node, 2 for the agent that replaces it, and so on. The default is 1.
 //
-// main() does the wiring: connection, parts, agent.
+// main() makes the connection, the parts and the agent, and connects them.
 #include <csignal>
 #include <linux/close_range.h>
 #include <unistd.h>
@@ -42,8 +42,8 @@ namespace {
 constexpr int kExitUsage = 2;
 constexpr int kExitNoLauncher = 69;
 constexpr int kExitInternal = 125;
-// After this many jobs a remote agent ends, and with it whatever they have left in its memory. For local
-// agents the launcher counts (AgentPool).
+// A remote agent ends after this many jobs, and so does everything that the jobs have left in its memory. For
+// a local agent, the launcher counts the jobs (AgentPool).
 constexpr int kMostJobs = 100;
 const std::vector<int> kSignalsToLeave = {SIGTERM, SIGINT, SIGHUP};
 
@@ -53,7 +53,7 @@ wire::Hello hello(const Arguments& arguments, const ProcessIdentity& self) {
           own.incarnation,
           // A local agent needs no addresses, and starts without reading them.
           arguments.control_fd ? std::vector<std::string>() : net::addresses_to_tell(),
-          // A container has its own host name, and counts as a machine.
+          // A container has a host name of its own, so it counts as a machine of its own.
           self.boot_id.empty() ? "" : fmt::format("{} {}", self.boot_id, self.host)};
 }
 
@@ -65,8 +65,9 @@ awaitable<void> move(Control& control, const Arguments& arguments, Link& link,
   leave("it cannot connect to its launcher");
 }
 
-// Runs until `done`, or until nothing is left to do. An exception from a library (which got no thread or no
-// memory) ends the agent as a signal would: the guardian gets no goodbye, and ends what the agent leaves.
+// Runs the io_context until `done` returns true or nothing is left to do. A library may throw an exception if
+// it gets no thread or no memory. That ends the agent in the same way as a signal: the guardian gets no
+// goodbye, and ends all processes that the agent leaves.
 void run_until(asio::io_context& io, const std::function<bool()>& done) {
   try {
     while (!done() && io.run_one() > 0) {
@@ -83,7 +84,7 @@ bool waits_for_next_job(int exit_code, const KeptParts& kept) {
   return exit_code == 0 && kept.for_next_job && !kept.guardian.inherits();
 }
 
-// Runs until the agent has left, and returns the exit code.
+// Runs the agent until it has left its job. Returns the exit code.
 int serve(asio::io_context& io, KeptParts& kept, Control& control, std::shared_ptr<net::Channel> channel,
           const Arguments& arguments, const ProcessIdentity& self) {
   const AgentId own = arguments.agent;
@@ -96,7 +97,7 @@ int serve(asio::io_context& io, KeptParts& kept, Control& control, std::shared_p
       {io.get_executor(), tasks, link, own.node, !arguments.control_fd, own.incarnation > Incarnation(1)});
   LocalVitals vitals;
   const auto remark = [&link](const std::string& what) { link.send(Attempt(), wire::AgentRemark{what}); };
-  // A local agent is its launcher's child, and so are the other agents of the job.
+  // A local agent is a child of its launcher. The other agents of the job are also children of that launcher.
   LocalStoreHost store(io, remark, arguments.control_fd ? getppid() : 0);
   LocalMpiHost mpi({io, kept.guardian, own.node, own.incarnation, remark});
   LocalProcesses processes({io, tasks, time, kept, logs, vitals, mpi, own.node, own.incarnation, remark});
@@ -108,14 +109,16 @@ int serve(asio::io_context& io, KeptParts& kept, Control& control, std::shared_p
               [&](const Quit& quit) {
                 exit_code = quit.exit_code;
                 if (quit.leaves_processes) kept.guardian.inherit();
-                // Posted, because a cancel now would also cancel the task that is running this.
+                // The cancel is posted. If it came at once, it would also cancel the task that is running
+                // this function.
                 asio::post(io, [&] {
                   tasks.cancel();
                   stays = waits_for_next_job(exit_code, kept) && control.stays();
                   if (!stays) control.finish();
                 });
               });
-  // Only the launcher ends a job so that the next one can follow.
+  // Only the launcher can end a job in such a way that the next one can follow. If anything else ends it, the
+  // agent's process ends with the job.
   const auto leave = [&](const std::string& reason) {
     kept.for_next_job = false;
     agent.leave(reason);
@@ -139,7 +142,7 @@ int run(const Arguments& arguments, asio::io_context& io, KeptParts& kept, Contr
   log::set_up(fmt::format("agent {}", arguments.agent.node), log::Level::kInfo);
   const ProcessIdentity self = own_identity();
   auto channel = control.connect(arguments, self);
-  // Processes that an earlier agent of this node left must be gone before this one starts ranks.
+  // An earlier agent of this node may have left processes. They must be gone before this agent starts ranks.
   if (channel && !arguments.job.empty() && arguments.agent.incarnation > Incarnation(1)) {
     const auto left = sweep({arguments.job, arguments.agent.node, arguments.agent.incarnation, true});
     for (const Leftover& each : left) log::warning("{}", describe(each));
@@ -149,8 +152,8 @@ int run(const Arguments& arguments, asio::io_context& io, KeptParts& kept, Contr
   return kExitNoLauncher;
 }
 
-// Takes the next job: a message with node and incarnation, the control socket and the log file. nullopt: the
-// launcher is gone.
+// Waits for the next job. It comes as a message with the node and the incarnation. The control socket and the
+// log file are attached to the message. Returns nothing if the launcher is gone.
 std::optional<Arguments> take_job(int door) {
   auto message = receive_template_message(door, /*timeout_ms=*/-1);
   if (!message || message->fds.size() != 2) return std::nullopt;
@@ -165,8 +168,8 @@ std::optional<Arguments> take_job(int door) {
   return arguments;
 }
 
-// Serves one job after the other, or only the first. Objects are destroyed in reverse order, so the guardian
-// is told last.
+// Serves one job after the other, or only one job. The objects are destroyed in the reverse order of their
+// declaration. So the guardian gets its last message at the very end.
 int serve_jobs(Arguments arguments) {
   settle_process();
   asio::io_context io(1);
@@ -184,7 +187,8 @@ int serve_jobs(Arguments arguments) {
   }
 }
 
-// If a job fails, this process ends with its exit code, which the launcher sees.
+// Serves jobs that come through `door`. If a job fails, the process ends with the exit code of that job, so
+// that the launcher sees it.
 int serve_jobs_at_door(int door) {
   settle_process();
   asio::io_context io(1);

@@ -12,10 +12,11 @@ namespace muster::agent {
 
 namespace {
 
-// The launcher reports once a second whether output waits anywhere. A report holds for this long; after that
-// the agent has to assume that output may wait.
+// Once a second the launcher reports whether output waits on any node. Each report is valid for this long. If
+// no new one has come by then, the agent has to assume that output may be waiting.
 constexpr Duration kOthersWaitLinger = std::chrono::milliseconds(2500);
-// How many leftovers one message names. The others are left to their next parent process.
+// One message names at most this many leftovers. The other leftovers are not killed one more time, and their
+// next parent process has to deal with them.
 constexpr std::size_t kMostLeftoversNamed = 1000;
 
 }  // namespace
@@ -28,7 +29,7 @@ Agent::Agent(Parts parts, std::function<void(const Quit&)> on_quit)
 
 void Agent::start(const wire::Hello& hello) {
   parts_.link.send(Attempt(), hello);
-  // The following is done while the launcher answers the Hello.
+  // The calls below run while the launcher answers the Hello.
   parts_.processes.begin(*this);
   parts_.logs.begin(*this);
   parts_.mpi.begin(*this);
@@ -166,7 +167,7 @@ void Agent::worker_ended(LocalRank local_rank, wire::WorkerExited exited) {
   if (!health_) return;  // the agent has left
   const Rank rank = node_.rank_of(local_rank);
   parts_.talk.receive_waiting();
-  // A worker that was told to stop has not finished, whatever its exit code.
+  // If a worker was told to stop, it has not finished its work, even if its exit code is 0.
   const bool failed = exited.exit_code != 0 || exited.signal != 0 || node_.stop_requested(local_rank);
   Logs::LastWords words = parts_.logs.last_words(local_rank, failed);
   exited.error_file = std::move(words.error_file);
@@ -237,7 +238,8 @@ void Agent::ring() {
 void Agent::look_after_workers() {
   const auto due = health_ ? health_->next_deadline() : std::nullopt;
   if (!due || *due > parts_.time.now()) return;
-  // A report that waits in the socket may show that its worker makes progress.
+  // Some reports may still wait in the socket. They may show that their workers make progress, so they come
+  // first.
   parts_.talk.receive_waiting();
   const auto states = parts_.vitals.look(health_->pids());
   const TimePoint now = parts_.time.now();
@@ -246,7 +248,8 @@ void Agent::look_after_workers() {
   send_health(health_->on(parts_.vitals.look_at_threads(health_->threads_to_see(now)), now));
 }
 
-// `ended`: the rank whose end is about to be reported. Its stalls are not sent, because the end says more.
+// Sends the messages. `ended` is the rank whose end is about to be reported. Its stalls are not sent, because
+// the report of its end says more.
 void Agent::send_health(const WorkerHealth::Messages& messages, std::optional<Rank> ended) {
   for (const wire::ToLauncher& message : messages) {
     if (const auto* stalled = std::get_if<wire::WorkerStalled>(&message)) {
@@ -257,14 +260,16 @@ void Agent::send_health(const WorkerHealth::Messages& messages, std::optional<Ra
   }
 }
 
-// Whether the output of any rank of the job may wait: the other ranks wait for that rank in every step.
+// Returns whether some rank of the job may be waiting until its output is taken. It need not be a rank of
+// this node, because in every step the other ranks wait for the one that waits.
 bool Agent::output_waits() const {
   const TimePoint now = parts_.time.now();
   const bool others_may_wait = now < others_wait_until_ || (known_until_ && now >= *known_until_);
   return others_may_wait || parts_.logs.output_waits();
 }
 
-// The workers have been told to end, or to save and leave: from now on they do not wait for their output.
+// The workers have been told to end, or to save and leave. From now on they do not wait until their output is
+// taken.
 void Agent::hurry() {
   if (!health_ || std::exchange(hurried_, true)) return;
   parts_.link.set_hurry(true);
@@ -286,7 +291,7 @@ std::optional<std::vector<std::int32_t>> Agent::unnamed_leftovers() {
 }
 
 void Agent::clear_leftovers(const std::optional<std::vector<std::int32_t>>& left) {
-  // When a leftover dies, its children become leftovers, and leftovers_changed() calls this again.
+  // When a leftover dies, its children become leftovers. leftovers_changed() then calls this function again.
   clearing_ = !left || !left->empty();
   if (left) std::ranges::for_each(*left, [this](std::int32_t pid) { parts_.leftovers.kill(pid); });
   if (clearing_) return;
@@ -300,7 +305,7 @@ void Agent::finish_logs() {
   if (parts_.link.closed()) hurry();
 }
 
-// An attempt is over on this node when its log files are complete, or cannot be completed.
+// The log files are complete, or they cannot be completed. With that the attempt is over on this node.
 void Agent::logs_finished(const LogLosses& losses) {
   if (!std::exchange(finishing_logs_, false)) return;
   if (clearing_) return;  // a new leftover has appeared; this is called again when it is gone
@@ -377,7 +382,8 @@ void Agent::perform(const KillLeftovers&) {
 
 void Agent::perform(const NameLeftovers&) {
   const auto left = unnamed_leftovers();
-  // Without leftovers only the log files are missing, and Logs knows how long to wait.
+  // If no leftover is alive, only the log files are missing. The limit for leftovers does not apply to them;
+  // Logs itself limits how long it waits for them.
   if (left && left->empty()) return clear_leftovers(left);
   LeftoversNamed answer;
   for (const std::int32_t pid : left.value_or(std::vector<std::int32_t>())) {
@@ -435,7 +441,7 @@ void Agent::perform(const Quit& action) {
   parts_.templates.end();
   parts_.store.close(false);  // a store that listens would keep this process alive
   parts_.link.close();
-  // A worker that could not be killed is not watched any more.
+  // From now on nothing watches the workers. One that could not be killed may still be there.
   health_.reset();
   reports_ = {};
   on_quit_(action);

@@ -1,15 +1,17 @@
 // The agent: performs Node's actions, and passes events to it.
 //
-// Everything outside is behind interfaces, so this class touches no process, file, socket or clock, and the
-// simulator runs the same class. The agent handles one event after the other; an event that an action causes
-// waits for its turn. One thread, one alarm.
+// This class touches no process, file, socket or clock. It reaches them only through interfaces, so that the
+// simulator can run the same class. It handles one event after the other: if an action causes an event, that
+// event waits for its turn. There is one thread, and one alarm.
 //
-// Node decides about attempts and workers. The agent itself does what takes several calls of its parts:
-// - It kills leftovers (processes that workers left behind) until only those are left that NameLeftovers has
-// named. Then it has the log files finished, and only then sends LeftoversGone to Node.
-// - When the workers have been told to end, or the launcher is gone, it has Link and Logs hurry, once per
-// attempt.
-// - It remembers for a while that the launcher has reported waiting output of other agents.
+// Node decides about attempts and workers. Some work takes several calls of the agent's parts, so the agent
+// does it without Node:
+// - It kills leftovers, that is, processes that workers left behind. It goes on until the only ones left are
+//   those that NameLeftovers has named. After that it has the log files finished. Only then does it send
+//   LeftoversGone to Node.
+// - When the workers have been told to end, or when the launcher is gone, it tells Link and Logs to hurry. It
+//   does this once per attempt.
+// - When the launcher says that output of other agents is waiting, the agent remembers this for a while.
 #pragma once
 
 #include <deque>
@@ -50,7 +52,8 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
     MpiHost& mpi;
     std::function<wire::HostChecked(const wire::CheckHost&)> look_at_host{};  // empty: CheckHost never comes
   };
-  // The agent calls `on_quit` while it handles an event. After that it calls none of its parts.
+  // `on_quit` is called once, when the agent quits, while the agent handles an event. After that call the
+  // agent calls no function of `parts`.
   Agent(Parts parts, std::function<void(const Quit&)> on_quit);
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -98,7 +101,8 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
   void send_health(const WorkerHealth::Messages& messages, std::optional<Rank> ended = {});
   void send_reports(const std::vector<wire::WorkerReported>& reports);
   std::expected<std::int32_t, StartFailure> open(const OpenAttempt& attempt);
-  // Returns the leftovers that NameLeftovers has not named yet; nothing if they cannot be listed.
+  // Returns the leftovers that an order NameLeftovers has not named yet. Returns nothing if the leftovers
+  // cannot be listed.
   std::optional<std::vector<std::int32_t>> unnamed_leftovers();
   // `left`: unnamed_leftovers().
   void clear_leftovers(const std::optional<std::vector<std::int32_t>>& left);
@@ -132,7 +136,7 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
   bool finishing_logs_ = false;         // no leftover is alive, and the log files are being finished
   bool hurried_ = false;                // hurry() was called in this attempt
   TimePoint others_wait_until_;         // until then, other agents' workers may wait for their output
-  // how long others_wait_until_ is reliable; nothing until the launcher has first reported it
+  // until then, others_wait_until_ can be relied on; empty until the launcher has first reported it
   std::optional<TimePoint> known_until_;
   std::set<std::int32_t> named_;  // leftovers that could not be killed
   std::deque<Event> events_;

@@ -30,7 +30,7 @@ Status say(const std::string& line) {
   return write_all(STDOUT_FILENO, line + "\n", "stdout");
 }
 
-// Reads only the line with the key, because frames may follow it.
+// Reads the line with the key and not a byte more, because frames may follow it.
 std::optional<net::Key> read_key() {
   constexpr std::size_t kLineBytes = 65;  // 64 digits and the newline
   std::string line;
@@ -47,7 +47,7 @@ std::optional<net::Key> read_key() {
   return net::key_from_hex(line);
 }
 
-// Shared by two tasks: one connects to the launcher, the other waits for the end of stdin.
+// Two tasks share this object. One connects to the launcher. The other waits for the end of stdin.
 struct Call {
   explicit Call(const asio::any_io_executor& executor) : input(executor) {}
   asio::posix::stream_descriptor input;
@@ -67,7 +67,8 @@ awaitable<void> call_all(std::shared_ptr<Call> call, Arguments arguments, net::K
   call->input.close();
 }
 
-// Stops the io_context if stdin ends. If input comes first, leaves it unread and returns.
+// Waits for stdin. If stdin ends, stops the io_context. If input comes first, returns, and leaves the input
+// unread.
 awaitable<void> stop_at_end_of_input(std::shared_ptr<Call> call, asio::io_context& io) {
   const bool came = co_await readable(call->input);
   int waiting = 0;
@@ -95,7 +96,7 @@ Expected<std::shared_ptr<net::Channel>> Control::connect(const Arguments& argume
   if (kept_) return open_stdio(arguments);
   const bool calls_first = !arguments.addresses.empty() && !arguments.stdio_first;
   std::string greeting = fmt::format("muster-agent 1 {} {} {}", self.pid, self.start_ticks, MUSTER_VERSION);
-  // Both lines are written at once, because each write wakes ssh and sshd.
+  // The two lines are written together, because every write wakes ssh and sshd.
   if (!calls_first) greeting += fmt::format("\n{}", kControlByStdio);
   if (Status said = say(greeting); !said) return std::unexpected(said.error());
   const auto key = read_key();

@@ -25,20 +25,20 @@ namespace muster::agent {
 class Control {
  public:
   explicit Control(asio::io_context& io) : io_(io) {}
-  // Makes the connection; runs the io_context until that has succeeded or failed. `self`: this process. If
-  // the agent stays, call connect() again for each job that next_job() returns.
+  // Makes the connection to the launcher. Runs the io_context until the connection is made or has failed.
+  // `self` is this process. If the agent stays, call this again for each job that next_job() returns.
   Expected<std::shared_ptr<net::Channel>> connect(const Arguments& arguments, const ProcessIdentity& self);
-  // If the agent started with stdin and stdout and is to move to TLS, connects to the launcher after
-  // kMoveAfter. If this fails, the agent continues with stdin and stdout, or returns an error if `arguments`
-  // do not allow that.
+  // Some agents start with stdin and stdout as their connection and then move to TLS. This function waits for
+  // kMoveAfter and then connects such an agent to the launcher. If that fails, the agent stays with stdin and
+  // stdout. But if `arguments` do not allow this, the function returns the error.
   awaitable<Status> move(const Arguments& arguments);
-  // Call when the connection is closed. Closes stdin and stdout within a second, so that the io_context runs
-  // out of work.
+  // Call this when the connection is closed. Closes stdin and stdout within a second. After that, nothing
+  // here keeps the io_context running.
   void finish();
-  // Whether the agent stays, and the stream that it keeps is open.
+  // Returns whether this agent stays for further jobs, and the stream that it keeps is still open.
   bool stays() const { return kept_ != nullptr && !kept_->closed(); }
-  // For an agent that stays: tells the launcher that the job is over, and runs the io_context until the next
-  // job comes. Returns nullopt if the launcher is gone or sends an invalid job.
+  // Tells the launcher that the job is over, and runs the io_context until the next job comes. Call this only
+  // if the agent stays. Returns nullopt if the launcher is gone, or if it sends an invalid job.
   std::optional<Arguments> next_job();
 
  private:

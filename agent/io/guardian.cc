@@ -29,7 +29,8 @@ std::string value_in(const std::map<std::string, std::string>& told, const char*
   return told.at(name).substr(told.at(name).find('=') + 1);
 }
 
-// `job`: the name of the entry with the job's id.
+// Kills the processes of a job. `told` has the entries that the agent has sent. `job` is the name of the
+// entry with the job's id.
 void kill_job(const std::map<std::string, std::string>& told, const char* job) {
   if (!told.contains(job)) return;
   const auto id_of = [&told](const char* name) { return value_in(told, name); };
@@ -50,8 +51,8 @@ void remove_segments_of(const std::map<std::string, std::string>& told) {
 }
 
 [[noreturn]] void guard(int pipe) {
-  // Makes a separate group in the agent's session. From the session, the launcher recognizes that one of its
-  // own agents left the guardian.
+  // The guardian gets its own group, but stays in the agent's session. By the session the launcher can tell
+  // that one of its own agents has left this guardian.
   setpgid(0, 0);
   prctl(PR_SET_NAME, "muster-guardian");
   for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_IGN);
@@ -109,7 +110,7 @@ Guardian::~Guardian() {
     pipe_.release();  // the pipe ends with this process; the guardian might otherwise kill this process first
     return;
   }
-  // Fails if the guardian is already gone, which does no harm.
+  // This fails if the guardian is already gone. That does no harm.
   (void)write_all(pipe_.get(), {"goodbye", sizeof "goodbye"}, "the guardian's pipe");
 }
 

@@ -1,11 +1,12 @@
-// The process that ends a job's processes on this node when the agent cannot. An agent that serves several
-// jobs, one after the other, has one guardian for all.
+// The guardian: a process that ends a job's processes on this node if the agent cannot do it any more. An
+// agent that serves several jobs, one after the other, has one guardian for all of them.
 //
-// The guardian waits on a pipe that only the agent holds open. If the pipe ends without a goodbye, the agent
-// was killed, or it left processes that it could not kill. Then the guardian kills every process with the
-// job's and the node's id in its environment, whatever its session, removes the run directory, and exits. The
-// guardian has its own process group in the agent's session, ignores every signal, and holds no descriptor
-// except the pipe and stderr.
+// The guardian waits at a pipe whose other end only the agent holds. The agent says goodbye before it ends
+// normally. If the pipe ends without a goodbye, the agent was killed, or it has left processes that it could
+// not kill. Then the guardian kills every process that has the ids of the job and of the node in its
+// environment, no matter which session it is in. After that it removes the run directory and exits. The
+// guardian is in the agent's session, but has its own process group. It ignores every signal that can be
+// ignored. It holds no descriptors except the pipe and stderr.
 #pragma once
 
 #include <string>
@@ -19,29 +20,35 @@ namespace muster::agent {
 class Guardian {
  public:
   Guardian() = default;
-  // The agent exits normally: the guardian does nothing, unless inherit() was called.
+  // The destructor runs when the agent exits normally. The guardian then does nothing, unless inherit() was
+  // called.
   ~Guardian();
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
-  // Forks the guardian unless it runs. Call while this process has one thread. Without a guardian, the other
-  // calls do nothing.
+  // Forks the guardian if it does not run yet. Call this while this process has only one thread. If there is
+  // no guardian, the other functions do nothing.
   Status start();
-  // 0 before start(), and once the guardian has ended, because another process can have its pid then.
+  // Returns the pid of the guardian. It is 0 before start(). It is also 0 once the guardian has ended,
+  // because another process can have its pid then.
   pid_t pid() const { return pid_; }
   void ended() { pid_ = 0; }
 
   void guard_job(const std::string& job_id, NodeId node);
-  // The job's ranks are forked from the template of this earlier job, and so have this earlier job's id.
+  // The ranks of this job are forked from a template that an earlier job has loaded. So they have the id of
+  // the earlier job in their environment, and `job_id` is that id.
   void guard_template(const std::string& job_id);
-  // The job is over, and has left nothing. The guardian forgets it when guard_job() names the next job.
+  // Tells the guardian that the job is over and has left no processes. The guardian keeps the job in mind
+  // until guard_job() names the next one.
   void job_is_over();
-  // The guardian spares agents of the same node and host that have this incarnation or a later one, and the
-  // processes that they started.
+  // From now on the guardian spares some agents of the same node and host, and the processes that they have
+  // started: agents with this incarnation or a later one.
   void keep_from(Incarnation incarnation);
-  // The guardian also removes the memory that the MPI ranks of this incarnation of the agent share.
+  // From now on the guardian also removes the memory that this agent's MPI ranks share. `incarnation` is that
+  // of this agent.
   void guard_segments(Incarnation incarnation);
   void guard_run_directory(const std::string& directory);
-  // The agent exits normally but leaves processes: the guardian acts as if the agent had been killed.
+  // Call this if the agent exits normally but leaves processes. The guardian then acts as if the agent had
+  // been killed.
   void inherit() { inherits_ = true; }
   bool inherits() const { return inherits_; }
 

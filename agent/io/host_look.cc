@@ -29,7 +29,8 @@ namespace {
 
 constexpr Duration kLinkLimit = std::chrono::seconds(2);
 
-// Returns the free bytes of the file system where the path is or would be created; -1 if unknown.
+// Returns the number of free bytes in the file system that has the path. If the path does not exist, this is
+// the file system where it would be created. Returns -1 if the number is unknown.
 std::int64_t free_bytes(std::filesystem::path path) {
   std::error_code error;
   while (!std::filesystem::exists(path, error) && path.has_relative_path()) path = path.parent_path();
@@ -38,7 +39,7 @@ std::int64_t free_bytes(std::filesystem::path path) {
   return static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);
 }
 
-// Asks this interpreter for its version of torch. Returns what torch_in() returns.
+// Asks this interpreter for its version of torch. The result is that of torch_in().
 std::optional<std::string> torch_of(const std::string& python) {
   setenv("MUSTER_ASKED_PYTHON", python.c_str(), /*overwrite=*/1);
   setenv("MUSTER_ASKED", kAskForTorch, /*overwrite=*/1);
@@ -56,7 +57,7 @@ std::int32_t gpu_count() {
   return nvml.begin() && nvml.count(&count) == Nvml::kSuccess ? static_cast<std::int32_t>(count) : 0;
 }
 
-// Listens on all addresses of the host, IPv4 and IPv6. Returns the port, or 0.
+// Listens on all addresses of the host, IPv4 and IPv6. Returns the port. Returns 0 if this fails.
 std::int32_t listen_anywhere(UniqueFd& listener) {
   constexpr int kBacklog = 1024;
   for (const int family : {AF_INET6, AF_INET}) {  // a kernel may lack IPv6
@@ -100,8 +101,8 @@ Try begin_link(const std::string& address, TimePoint now, TimePoint& begun) {
   return link;
 }
 
-// Connects to all addresses at the same time. Returns for each one how long it took in nanoseconds, or
-// -errno.
+// Connects to all addresses at the same time. For each address, returns the nanoseconds that it took, or
+// -errno if it failed.
 std::vector<std::int64_t> try_links(const std::vector<std::string>& addresses) {
   std::vector<Try> links;
   std::vector<TimePoint> begun(addresses.size());
@@ -138,8 +139,8 @@ std::string why_no_directory(const std::string& directory) {
   return fmt::format("{}: {}", directory, std::strerror(errno));
 }
 
-// Finds out whether the program can run, and which torch its Python has. If the program is not Python, asks
-// python3 for its torch.
+// Finds out whether the program can run, and which version of torch its Python has. If the program is not
+// Python, this asks python3 for its version of torch.
 void look_at_program(const wire::JobSpec& job, wire::HostChecked& found) {
   const auto program = find_program_of(job, search_path(own_environment(), job));
   if (!program) found.program_error = program.error().message();
@@ -160,7 +161,7 @@ wire::HostChecked HostLook::look(const wire::CheckHost& question) {
     found.link_ns = try_links(question.addresses);
     return found;
   }
-  // Sets the environment that the workers will have.
+  // Gives this process the environment that the workers will have.
   for (const auto* variables : {&question.job.inherited, &question.job.environment})
     for (const auto& [name, value] : *variables) setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   found.link_port = listen_anywhere(listener_);

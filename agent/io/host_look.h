@@ -1,7 +1,8 @@
-// Answers the questions of `launch check` about an agent's host: what a job would find there, and which
-// addresses of other hosts it can connect to.
+// Answers the questions that `launch check` asks an agent about its host: which things a job would find
+// there, and which addresses of other hosts the host can connect to.
 //
-// Can block for 20 s if Python starts slowly; no job runs at that time. Leaves nothing on the host.
+// An answer can take up to 20 s if Python starts slowly. No job runs at that time. Nothing is left on the
+// host.
 #pragma once
 
 #include "common/base/file.h"

@@ -1,8 +1,8 @@
-// The agent's end of the connection to its launcher: sends and receives messages over a channel.
+// The agent's end of the connection to its launcher. It sends and receives messages over a channel.
 //
-// Numbers the frames that it sends, and gives them the highest term that it has received (frame.h). Passes on
-// only frames that are not stale (codec.h). Output has a window, which limits how much of each stream is sent
-// before the launcher confirms it. All other messages are sent at once. One thread.
+// Link numbers the frames that it sends, and gives them the highest term that it has received (frame.h). It
+// passes on only those frames that are not stale (codec.h). Output is limited by a window: only so much of
+// each stream is sent before the launcher confirms it. All other messages are sent at once. One thread.
 #pragma once
 
 #include <array>
@@ -32,32 +32,33 @@ class Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
   ~Link() { close(); }
-  // From now on calls `on_message` for each message for this node that is neither repeated nor stale. Calls
-  // `on_closed` when the launcher is gone or has sent something unreadable; the link is then closed.
+  // From now on `on_message` is called for each message to this node. Repeated and stale messages are left
+  // out. If the launcher is gone or has sent something unreadable, the link closes, and `on_closed` is
+  // called.
   void start(OnMessage on_message, OnClosed on_closed);
-  // Queues the message; does nothing once the connection is closed.
+  // Queues the message. If the connection is closed, does nothing.
   void send(Attempt attempt, const wire::ToLauncher& message);
-  // Sends the message with `text` instead of its own text.
+  // Sends the message, but with `text` in place of the message's own text.
   void send(Attempt attempt, const wire::Output& output, std::string_view text);
   void send(Attempt attempt, const wire::LogPiece& piece, std::string_view text);
   // True if nothing waits to be sent.
   bool idle() const { return channel_->backlog_bytes() == 0; }
-  // From now on drops orders for earlier attempts.
+  // From now on the link drops orders for earlier attempts.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
-  // Sets how much output can be sent before the launcher confirms it, and how long to wait for this, as
-  // Welcome says.
+  // Takes the limits of output from the job: how much output can be sent before the launcher confirms it, and
+  // how long to wait for that.
   void set_output_limits(const wire::JobSpec& job);
-  // Call with true while the workers are being stopped: they then wait only briefly for a slow launcher to
-  // take their output.
+  // Call this with true while the workers are being stopped. They then wait only briefly for a launcher that
+  // takes their output slowly.
   void set_hurry(bool hurry);
   void taken(const wire::OutputTaken& taken);
   // Returns whether the launcher is so far behind that the agent should not read more of this stream now.
   bool hold(std::int32_t stream);
-  // Returns whether to drop lines of this stream: the launcher has not caught up in time, or crowded() is
-  // true.
+  // Returns whether lines of this stream are dropped. That is so if the launcher has not caught up in time,
+  // or if crowded() is true.
   bool drops(std::int32_t stream) { return (!hold(stream) && window(stream).flow.dropping()) || crowded(); }
-  // Whether more than kMaxBacklogBytes wait to be sent. If so, send only messages that affect decisions about
-  // the job.
+  // Returns whether more than kMaxBacklogBytes wait to be sent. If so, the agent should only send messages
+  // that affect decisions about the job.
   bool crowded() const { return channel_->backlog_bytes() > kMaxBacklogBytes; }
   void close() { channel_->close(); }
   bool closed() const { return channel_->closed(); }

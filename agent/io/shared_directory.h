@@ -1,5 +1,5 @@
-// Finds out whether a directory of this host is the launcher's directory with the same path: it looks for a
-// file that the launcher has put there.
+// Finds out whether a directory of this host is the same directory as the launcher's, and not just one with
+// the same path. For this it looks for a file that the launcher has put there.
 #pragma once
 
 #include <functional>
@@ -7,10 +7,10 @@
 
 namespace muster::agent {
 
-// Returns "" if the directory is the launcher's, or else the reason, worded to follow the directory's name.
-// `path`: where the launcher's file is, if the directory is the launcher's. `is_its`: whether a file with
-// this text is the launcher's. Opens the file by name, because a network file system may list an old state of
-// the directory.
+// Returns "" if `directory` is the launcher's directory. Otherwise returns the reason, in words that can
+// follow the directory's name. The launcher has put a file into its directory, and here this file should be
+// at `path`. `is_its` returns whether a file with this text is that file. The function opens the file by its
+// name, because a network file system may list an old state of the directory.
 std::string why_not_shared(const std::string& directory, const std::string& path,
                            const std::function<bool(const std::string& text)>& is_its);
 

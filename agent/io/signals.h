@@ -10,12 +10,13 @@
 
 namespace muster::agent {
 
-// Blocks the signals: from now on they wait for hear_signals(). Call while this process has one thread.
+// Blocks the signals. From now on they wait for hear_signals(). Call this while this process has only one
+// thread.
 void block_signals(const std::vector<int>& signals);
-// Unblocks the signals: from now on they end this process again.
+// Unblocks the signals. From now on they end this process again.
 void unblock_signals(const std::vector<int>& signals);
-// Calls `heard` for each signal, until the task is canceled. Several signals of one kind can cause only one
-// call.
+// Calls `heard` for each signal, until the task is canceled. If several signals of one kind come at about the
+// same time, there may be only one call for them.
 awaitable<void> hear_signals(std::vector<int> signals, std::function<void(int signal)> heard);
 
 }  // namespace muster::agent

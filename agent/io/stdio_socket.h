@@ -1,9 +1,9 @@
-// Makes one socket of this process's stdin and stdout: what arrives on stdin is received from the socket, and
-// what is sent to the socket goes to stdout.
+// Makes one socket from this process's stdin and stdout. The bytes that arrive on stdin can be received from
+// the socket. The bytes that are sent to the socket go to stdout.
 //
-// If stdin and stdout are already the same socket, it is used directly, without copying. Otherwise two tasks
-// copy. The end of stdin ends the socket's input. When the caller closes the socket, stdout is closed once
-// everything that was sent has been written. One thread.
+// If stdin and stdout are already the same socket, it is used directly. Otherwise two tasks copy the bytes.
+// When stdin ends, the input of the socket ends. When the caller closes the socket, stdout is closed, but
+// only after everything that was sent has been written. One thread.
 #pragma once
 
 #include <memory>
@@ -17,9 +17,11 @@ class StdioSocket : public std::enable_shared_from_this<StdioSocket> {
  public:
   // Takes over both descriptors. Afterwards descriptor 0 is /dev/null, and descriptor 1 is stderr.
   static std::shared_ptr<StdioSocket> open(const asio::any_io_executor& executor);
-  // Returns the caller's end of the socket; call once. Starts the tasks, if they are needed.
+  // Returns the end of the socket that the caller uses. Call this once. If tasks are needed to copy the data,
+  // starts them.
   net::Socket take();
-  // Call after closing the end that take() returned. Discards what is not written within `limit`.
+  // Call this after closing the end that take() returned. Bytes that are not written within `limit` are
+  // dropped.
   void finish(Duration limit);
 
  private:

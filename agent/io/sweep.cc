@@ -23,8 +23,8 @@ namespace {
 
 constexpr Duration kForGuardians = std::chrono::milliseconds(200);
 constexpr Duration kInAll = std::chrono::milliseconds(700);
-// Pauses between scans: a killed process usually disappears within a moment, and the next attempt waits for
-// it.
+// The pauses between two scans. They are short: a killed process usually disappears within a moment, and the
+// next attempt waits for that.
 constexpr int kFirstPauseMs = 1;
 constexpr int kMostPauseMs = 10;
 constexpr const char* kGuardianName = "muster-guardian";  // it has its agent's command line
@@ -35,7 +35,7 @@ struct Found {
   bool agent = false;
 };
 
-// The agent's incarnation, if the process is an agent of this node.
+// If the process is an agent of this node, returns the agent's incarnation. Otherwise returns nothing.
 std::optional<Incarnation> as_agent(pid_t pid, const SweepOrder& order) {
   const std::string line = read_file(fmt::format("/proc/{}/cmdline", pid), 16 << 20).value_or("");
   if (line.find("--identity") == std::string::npos) return std::nullopt;

@@ -1,9 +1,9 @@
-// Finds and kills what is left on this host of one node of a job: agents, by their command line, and
-// processes with the job's and the node's id in their environment.
+// Finds and kills whatever one node of a job has left on this host. It recognizes agents by their command
+// line. It recognizes other processes by the ids of the job and the node in their environment.
 //
-// For guardians, and for hosts whose agent was restarted or cannot be reached any more. If a living agent is
-// kept, so are the processes that it started. Does not see processes whose environment this user may not
-// read.
+// This is for guardians, and for hosts whose agent was restarted or cannot be reached any more. If the order
+// says to keep a living agent, the processes that this agent has started stay, too. If this user may not read
+// the environment of a process, the process is not found.
 #pragma once
 
 #include <optional>
@@ -15,20 +15,22 @@
 
 namespace muster::agent {
 
-// How long a resource tracker may take to end by itself.
+// A resource tracker gets this much time to end by itself.
 constexpr Duration kTrackerLimit = std::chrono::seconds(1);
 
-// Whether this is a resource tracker of Python's multiprocessing. It removes shared memory and semaphores
-// that a killed process has left, and ends, once the last process that uses it is gone. Nothing while the
-// process is being executed: its command line is empty for a moment, so ask again at the next look.
+// Returns whether the process is a resource tracker of Python's multiprocessing. A tracker ends when the last
+// process that uses it is gone. Before that, it removes shared memory and semaphores that killed processes
+// have left. Returns nothing while the process is being executed, because its command line is empty for a
+// moment. In that case ask again at the next look.
 std::optional<bool> is_resource_tracker(pid_t pid);
 
-// Kills until nothing is found, or until the limit has passed. Spares resource trackers until kTrackerLimit
-// has passed.
+// Kills until it finds nothing more, or until the limit has passed. Until kTrackerLimit has passed, it spares
+// resource trackers.
 void kill_all(const SweepOrder& order, Duration limit);
 
-// Returns the processes that it finds or, if `order` says to kill, those that survive. Kills agents first: an
-// agent's guardian knows best which processes the agent leaves. Blocks for at most 0.7 s.
+// Searches for processes of the job that were left behind. If `order` says to kill, kills them, and returns
+// those that survive. Otherwise returns all that it finds. Agents are killed first, because an agent's
+// guardian knows best which processes the agent leaves behind. Blocks for at most 0.7 s.
 std::vector<Leftover> sweep(const SweepOrder& order);
 
 }  // namespace muster::agent

@@ -46,7 +46,8 @@ void ByteQueue::append_lines(std::string_view prefix, std::string_view lines) {
     std::size_t line = first_line_bytes(lines);
     std::string& block = this->block(prefix.size() + line);
     const std::size_t before = block.size();
-    // Copies as many lines as fit into the block, because millions of lines a second must be possible.
+    // Copies as many lines as the block has room for. This must be fast, because there can be millions of
+    // lines a second.
     block.resize_and_overwrite(block.capacity(), [&](char* data, std::size_t capacity) {
       char* to = data + before;
       do {

@@ -20,9 +20,9 @@ class ByteQueue {
   static constexpr std::size_t kMaxSpareBlocks = 32;
 
   void append(std::string_view bytes);
-  // Appends whole lines, each with `prefix` before it.
+  // Appends whole lines, and puts `prefix` before each of them.
   void append_lines(std::string_view prefix, std::string_view lines);
-  // Returns the bytes to write next; empty only if the queue is empty.
+  // Returns the bytes that have to be written next. The result is empty only if the queue is empty.
   std::string_view front() const;
   // Removes that many bytes from the beginning of front().
   void consume(std::size_t bytes);
@@ -33,7 +33,7 @@ class ByteQueue {
   std::uint64_t count(char byte) const;
 
  private:
-  // Returns the block to append to, with room for that many bytes.
+  // Returns the last block, or a new one, so that there is room to append that many bytes.
   std::string& block(std::size_t bytes);
 
   std::deque<std::string> blocks_;  // no block is empty

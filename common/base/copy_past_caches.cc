@@ -19,8 +19,8 @@ constexpr std::size_t kLine = 64;
 
 #ifdef __x86_64__
 
-// How many bytes `look` gets at once. The processor can hold back the stores of this many bytes while `look`
-// runs.
+// The number of bytes that `look` gets at once. It is so small that the processor can hold back its stores of
+// these bytes while `look` runs.
 constexpr std::size_t kLook = 1024;
 
 void copy_line(std::byte* to, const std::byte* from) {
@@ -36,7 +36,8 @@ void copy_line(std::byte* to, const std::byte* from) {
   _mm_stream_si128(target + 3, fourth);
 }
 
-// Copies a block. Meanwhile prefetches the memory `ahead` bytes after it, which need not exist.
+// Copies a block. At the same time it prefetches the memory that lies `ahead` bytes after the block. That
+// memory need not exist.
 template <class Look>
 void copy_block(std::byte* to, const std::byte* from, Look look, std::size_t ahead) {
   std::size_t line = 0;

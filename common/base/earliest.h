@@ -1,5 +1,5 @@
-// Computes the earlier of two optional times, for deadlines that come from several places. An empty time
-// means never.
+// Returns the earlier one of two times. It is for deadlines that come from several places. A time can be
+// empty, which means never.
 #pragma once
 
 #include <optional>

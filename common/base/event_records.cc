@@ -16,7 +16,7 @@ std::string_view bytes_of(const Number& number) {
   return {reinterpret_cast<const char*>(&number), sizeof number};
 }
 
-// Builds a protobuf message, field by field. Also writes fields with the value 0, which readers accept.
+// Builds a protobuf message, field by field. Fields with the value 0 are written, too; readers accept that.
 class Message {
  public:
   Message& integer(unsigned field, std::uint64_t value) {
@@ -56,8 +56,8 @@ class Message {
   std::string bytes_;
 };
 
-// TFRecord stores checksums masked, because a checksum over bytes that include their own checksum would be
-// constant.
+// Returns the checksum in TFRecord's masked form. TFRecord masks its checksums because the checksum over
+// bytes and their own checksum would be constant.
 std::uint32_t masked(std::uint32_t crc) {
   return std::rotr(crc, 15) + 0xA282EAD8U;
 }
@@ -85,8 +85,8 @@ Message metadata_of(std::string_view plugin, std::string_view content) {
   return Message().message(1, Message().text(1, plugin).text(2, content));
 }
 
-// Returns TensorBoard's limits: from 1e-12 on, each limit is 1.1 times the previous one. Below 0 are their
-// negatives.
+// Returns the limits of TensorBoard's buckets. The first positive limit is 1e-12, and each later one is 1.1
+// times the one before. The negatives of these are limits, too, and so is 0.
 const std::vector<double>& bucket_limits() {
   static const std::vector<double> limits = [] {
     std::vector<double> above;
@@ -119,8 +119,8 @@ Message histogram_of(std::span<const double> values) {
     sum += value;
     squares += value * value;
   }
-  // Leaves out the empty buckets at both ends, except one on the left, because its limit is where the first
-  // bar begins.
+  // Leaves out the empty buckets at both ends. But one empty bucket on the left stays, because the first bar
+  // begins at its limit.
   const auto is_used = [](double count) { return count > 0; };
   auto first = std::ranges::find_if(counts, is_used) - counts.begin();
   auto last = std::ssize(counts) - 1;

@@ -24,9 +24,11 @@ struct When {
 using Scalars = std::map<std::string, double>;
 using Settings = std::map<std::string, std::variant<bool, std::int64_t, double, std::string>>;
 
-// Each function returns whole records, to be appended to a file. beginning() returns a file's first record.
+// Each of these functions returns whole records. The caller appends them to the file. The first record of a
+// file comes from beginning().
 std::string beginning(double time);
-// Tells readers to drop what they have read from this step on, because a training was resumed at this step.
+// Returns a record that says that a training was resumed at this step. Readers then drop all that they have
+// read for this step and later ones.
 std::string restart(When when);
 std::string scalars(When when, const Scalars& values);
 // Does not count NaN.
@@ -39,11 +41,11 @@ struct Size {
 };
 std::string image(When when, const std::string& tag, Size size, std::string_view png);
 std::string text(When when, const std::string& tag, std::string_view text);
-// The settings of a training. `metrics`: the names of the scalars that TensorBoard compares between
-// trainings.
+// Returns the record of a training's settings. `metrics` has the names of the scalars that TensorBoard
+// compares between trainings.
 std::string settings(When when, const Settings& values, const std::vector<std::string>& metrics);
-// The settings and the end of one of several trainings, in place of settings(). TensorBoard then compares the
-// trainings by all scalars.
+// Returns the record of the settings, for one of several trainings; it replaces settings(). session_end()
+// returns the record of the training's end. With these, TensorBoard compares the trainings by all scalars.
 std::string session_start(When when, const Settings& values);
 enum class SessionEnd { kSuccess = 1, kFailure = 2 };
 std::string session_end(When when, SessionEnd how);

@@ -17,8 +17,9 @@ namespace muster {
 
 namespace {
 
-// Returns a random name. A name with the pid could be that of a file which a killed process has left: pids
-// are reused, and in a container a process often has the same pid each time.
+// Returns a random name for a temporary file next to `path`. A name with the pid would not be unique. A
+// killed process may have left a file with that name, because pids are reused. In a container, a process
+// often has even the same pid each time.
 std::string temporary_beside(const std::string& path) {
   std::uint64_t number = 0;
   CHECK(getrandom(&number, sizeof number, 0) == sizeof number, "getrandom: {}", std::strerror(errno));
@@ -35,8 +36,8 @@ Status write_new_file(const std::string& path, std::string_view bytes) {
   return written;
 }
 
-// `expected_bytes`: only a guess, because files in /proc and pipes have no size. The first read must be large
-// enough for a whole file in /proc/sys, because a second read of such a file returns nothing.
+// `expected_bytes` is only a guess, because files in /proc and pipes have no size. The first read must have
+// room for a whole file of /proc/sys, because a second read of such a file returns nothing.
 Expected<std::string> read_all(int fd, const std::string& path, std::uint64_t limit_bytes,
                                std::uint64_t expected_bytes) {
   std::string bytes;
@@ -147,8 +148,8 @@ Status make_directories_durably(const std::string& path) {
        at = at.parent_path())
     ++missing_count;
   if (Status made = make_directories(path); !made) return made;
-  // Also syncs the directories that existed before, because the user may have made them a moment ago. Errors
-  // of these are ignored, because not every user can read the upper ones.
+  // The directories that existed before are synced, too, because the user may have made them a moment ago.
+  // Their errors are ignored, because not every user can read the upper ones.
   std::size_t count = 0;
   for (auto at = whole; at.has_relative_path(); at = at.parent_path()) {
     if (Status synced = sync_directory_above(at.string()); !synced && count < missing_count) return synced;

@@ -35,12 +35,12 @@ class UniqueFd {
 
 // Reads the whole file. Returns kCorrupt if it is larger than `limit_bytes`.
 Expected<std::string> read_file(const std::string& path, std::uint64_t limit_bytes);
-// As read_file(), but returns kCorrupt if `path` is not a regular file, for example a pipe, which would
-// block.
+// Does the same as read_file(), but returns kCorrupt if `path` is not a regular file. For example, a read
+// from a pipe would block.
 Expected<std::string> read_regular_file(const std::string& path, std::uint64_t limit_bytes);
 
-// Writes all bytes to `fd`, and goes on after partial writes and interruptions. `path`: for the error's
-// message.
+// Writes all bytes to `fd`. If a write is interrupted or writes only some of the bytes, goes on with the
+// rest. `path` is for the message of an error.
 Status write_all(int fd, std::string_view bytes, const std::string& path);
 
 Status sync_directory(const std::string& path);
@@ -55,14 +55,15 @@ Status replace_file(const std::string& path,
 // After a crash at any point, the file has the old content or the new, never a mix.
 Status write_file_durably(const std::string& path, std::string_view bytes);
 
-// Creates a file with all of `bytes`, and syncs it and its directory. Returns kFenced if the file already
-// exists. No reader sees a half-written file, because it is written with another name and then linked.
+// Creates a file that contains all of `bytes`. Syncs the file and its directory. Returns kFenced if the file
+// already exists. The file is written with another name and then linked, so no reader sees a half-written
+// file.
 Status create_file_exclusively(const std::string& path, std::string_view bytes);
 
 // Creates the directory and any missing parents.
 Status make_directories(const std::string& path);
-// As make_directories(), and also syncs the created directories and all parent directories that this user can
-// read.
+// Does the same as make_directories(). Also syncs the directories that it has made, and all parent
+// directories that this user can read.
 Status make_directories_durably(const std::string& path);
 
 }  // namespace muster

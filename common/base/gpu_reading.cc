@@ -8,8 +8,8 @@ namespace {
 constexpr unsigned kMostGpuProcesses = 1024;
 constexpr unsigned kGpuNameBytes = 96;
 
-// The bits of nvmlClocksThrottleReasons (nvml.h), without those for an idle GPU and for clocks that a user
-// has set.
+// These bits of nvmlClocksThrottleReasons (nvml.h) give the reasons why a GPU is slow. Two bits are left out:
+// the one for an idle GPU, and the one for clocks that a user has set.
 constexpr std::pair<unsigned long long, const char*> kThrottleReasons[] = {
     {0x4, "power cap"},         {0x8, "hardware slowdown"},          {0x10, "sync boost"},
     {0x20, "thermal slowdown"}, {0x40, "hardware thermal slowdown"}, {0x80, "power brake"}};

@@ -1,6 +1,6 @@
-// Reads the state of this machine's GPUs from NVML, for people to read.
+// Reads the state of this machine's GPUs from NVML. The result is for people to read.
 //
-// The call can take seconds, or never return if a GPU is lost (nvml.h). Any thread.
+// The call can take seconds. If a GPU is lost, it may never return (nvml.h). Any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// A field is empty if the driver does not report it.
+// The state of one GPU. The driver may not report everything; the field is then empty.
 struct GpuReading {
   struct Process {
     std::int32_t pid = 0;
@@ -31,7 +31,7 @@ struct GpuReading {
   std::vector<Process> processes{};
 };
 
-// Call only after `library.begin()` has returned true. Returns an empty list if the driver reports no GPU.
+// Call this only if `library.begin()` has returned true. If the driver reports no GPU, the list is empty.
 std::vector<GpuReading> read_gpus(const Nvml& library);
 
 }  // namespace muster

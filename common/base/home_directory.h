@@ -5,8 +5,8 @@
 
 namespace muster {
 
-// Returns $HOME if it is an absolute path, or else the directory in the user database; "" if neither is
-// known. Can block if the user database is on a server.
+// Returns $HOME if it is an absolute path. Otherwise returns the directory in the user database. Returns ""
+// if neither is known. This can block if the user database is on a server.
 std::string home_directory();
 
 }  // namespace muster

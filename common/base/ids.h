@@ -1,6 +1,7 @@
-// Strong types for the numbers that name things, so that a rank cannot be passed where a node is meant.
+// Types for the numbers that name things. Each kind of number has a type of its own, so that nobody can pass
+// a rank where a node is meant.
 //
-// Ids can be compared, but have no arithmetic except next(). Plain values.
+// Ids can be compared. They have no arithmetic except next(). Plain values.
 #pragma once
 
 #include <compare>
@@ -47,7 +48,8 @@ struct CheckpointId {
   auto operator<=>(const CheckpointId&) const = default;
 };
 
-// Returns whether checkpoint `one` is newer: of a later attempt or, in the same attempt, of a later step.
+// Returns whether checkpoint `one` is newer than `other`: its attempt is later, or the attempt is the same
+// and the step is later.
 constexpr bool is_newer(CheckpointId one, CheckpointId other) {
   return one.attempt != other.attempt ? one.attempt > other.attempt : one.step > other.step;
 }

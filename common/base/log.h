@@ -15,11 +15,11 @@ namespace muster::log {
 
 enum class Level { kDebug, kInfo, kWarning, kError };
 
-// `name`: starts each line ("launch", "agent node1"). Drops lines below `level`. Uses colors only on a
-// terminal, and not with NO_COLOR.
+// Each line begins with `name`, for example "launch" or "agent node1". Lines below `level` are dropped.
+// Colors are used only on a terminal, and only if NO_COLOR is not set.
 void set_up(std::string name, Level level);
-// From now on passes each line, with its newline, to `writer` instead of stderr. `writer` is called on the
-// thread that logs the line. An empty `writer` restores stderr.
+// Sends the log elsewhere: from now on each line goes to `writer`, with its newline, and not to stderr. The
+// thread that logs a line calls `writer`. If `writer` is empty, the log goes to stderr again.
 void divert(std::function<void(std::string_view line)> writer);
 bool enabled(Level level);
 void write(Level level, std::string_view message);

@@ -10,7 +10,7 @@ namespace muster {
 int count_cores() {
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof cores, &cores) == 0) return std::max(1, CPU_COUNT(&cores));
-  // The call fails if the machine has more processors than a cpu_set_t, 1024.
+  // The call fails if the machine has more than 1024 processors, because a cpu_set_t has no room for more.
   return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 

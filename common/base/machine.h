@@ -6,12 +6,12 @@
 
 namespace muster {
 
-// Returns how many processors the calling thread is allowed to run on; at least 1.
+// Returns the number of processors on which the calling thread is allowed to run. It is at least 1.
 int count_cores();
 
-// Returns false if there is surely no NVIDIA driver, so that the caller need not search for its libraries,
-// which takes a hundred system calls. Returns true if the driver's device exists, or if LD_LIBRARY_PATH is
-// set, which may name a driver's folder.
+// Returns false if there is surely no NVIDIA driver. Then the caller can do without a search for the driver's
+// libraries, which takes a hundred system calls. Returns true if the driver's device exists. Also returns
+// true if LD_LIBRARY_PATH is set, because it may name a driver's folder.
 bool may_have_nvidia_driver();
 
 }  // namespace muster

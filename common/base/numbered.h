@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// Calls `use(number, path)` for each entry of the directory whose name is `prefix` and a number. Returns the
-// error of reading the directory, if any.
+// Calls `use(number, path)` for each entry of the directory whose name consists of `prefix` and a number. If
+// the directory cannot be read, returns the error.
 template <class Number, class Use>
 std::error_code for_each_numbered(const std::filesystem::path& directory, std::string_view prefix,
                                   const Use& use) {

@@ -1,8 +1,8 @@
 // Loads the NVIDIA driver's library at run time, if it is installed. Declares the functions that Muster uses,
 // because nvml.h may not be installed.
 //
-// The library stays loaded. Its calls can take seconds, or never return if a GPU is lost. So make them on
-// separate threads that nothing waits for.
+// The library stays loaded. A call can take seconds. If a GPU is lost, a call may never return. So make the
+// calls on separate threads, and let nothing wait for these threads.
 #pragma once
 
 #include <type_traits>

@@ -28,7 +28,7 @@ namespace muster {
 
 namespace {
 
-// The kernel's sched_attr in its first size. The C library has this struct only from 2.41 on.
+// The struct sched_attr of the kernel, in its first size. The C library has it only from version 2.41 on.
 struct SchedulingAttributes {
   std::uint32_t size = 48;
   std::uint32_t policy = 0;
@@ -44,8 +44,9 @@ static_assert(sizeof(SchedulingAttributes) == 48);
 constexpr std::uint64_t kResetOnFork = 1;
 constexpr auto kShortSlice = std::chrono::microseconds(100);  // the shortest that the kernel accepts
 
-// Reads /proc/self/task/TID/children. If a child left this list meanwhile, another one could be missed. But a
-// child stays in the list until it is reaped, and nobody reaps children meanwhile.
+// Reads /proc/self/task/TID/children. If a child left such a list while this function reads it, another child
+// could be missed. That does not happen: a child leaves the list only when it is reaped, and nobody reaps
+// children at that time.
 std::optional<std::vector<pid_t>> children_of_threads() {
   DIR* threads = opendir("/proc/self/task");
   if (threads == nullptr) return std::nullopt;
@@ -72,8 +73,9 @@ Expected<std::string> stat_behind_name(pid_t pid) {
   return text;
 }
 
-// Returns when the process started: field 22 of /proc/PID/stat. Returns 0 if the process is gone or a zombie.
-// Returns nothing if /proc hides the process because it is another user's (option hidepid).
+// Returns the time at which the process started, which is field 22 of /proc/PID/stat. Returns 0 if the
+// process is gone or a zombie. Returns nothing if /proc hides the process because it belongs to another user
+// (mount option hidepid).
 std::optional<std::int64_t> start_ticks_of(pid_t pid) {
   const auto text = stat_behind_name(pid);
   if (!text) return kill(pid, 0) != 0 && errno == ESRCH ? std::optional<std::int64_t>(0) : std::nullopt;
@@ -99,7 +101,8 @@ ProcessIdentity read_own_identity() {
 
 }  // namespace
 
-// Kept for each thread, because every trial of a sweep needs it. A forked child has an identity of its own.
+// Every trial of a sweep needs the identity, so each thread keeps it. A forked child finds that its pid is
+// another one, and reads its own identity.
 ProcessIdentity own_identity() {
   thread_local ProcessIdentity self;
   if (self.pid != getpid()) self = read_own_identity();
@@ -125,7 +128,8 @@ void become_subreaper() {
 void ask_for_short_slices() {
   SchedulingAttributes own;
   if (syscall(SYS_sched_getattr, 0, &own, sizeof own, 0) < 0) return;
-  // If the user has set a policy or a negative nice value, kResetOnFork would take it away from the children.
+  // The user may have set a policy or a negative nice value. kResetOnFork would take it away from the
+  // children.
   if (own.policy != SCHED_OTHER || own.nice < 0) return;
   own.flags |= kResetOnFork;
   own.runtime_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(kShortSlice).count());
@@ -157,8 +161,8 @@ bool is_below(pid_t pid, const std::set<pid_t>& ancestors) {
 }
 
 Expected<std::vector<pid_t>> list_children() {
-  // Prefers the kernel's lists of children, which not every kernel has. Otherwise every process's entry in
-  // /proc must be read, which takes 20 us each.
+  // Not every kernel lists the children of a thread. If this one does not, the function has to read the entry
+  // of every process in /proc, which takes 20 us for each.
   if (auto children = children_of_threads()) return *std::move(children);
   std::vector<pid_t> children;
   DIR* processes = opendir("/proc");
@@ -185,8 +189,8 @@ bool was_executed_with(pid_t pid, std::string_view entry) {
   return false;
 }
 
-// Reads the file `status`: the owner of the directory /proc/PID is not always the user, but root if the
-// process must not be dumped.
+// Reads the user from the file `status`. The owner of the directory /proc/PID is not always the user: if the
+// process must not be dumped, it is root.
 std::optional<uid_t> user_of(pid_t pid) {
   const auto status = read_file(fmt::format("/proc/{}/status", pid), 64 << 10);
   unsigned uid = 0;
@@ -233,7 +237,8 @@ rlimit raise_descriptor_limit() {
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 8 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
-  // one arena for all threads: a second one would take 0.1 ms to make, and the log thread needs little memory
+  // All threads share one arena. A second arena would take 0.1 ms to make, and the log thread needs little
+  // memory.
   mallopt(M_ARENA_MAX, 1);
 }
 

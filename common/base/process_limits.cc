@@ -15,8 +15,8 @@ namespace muster {
 
 namespace {
 
-// If more than this is left, the limit was not the reason for the failure, even if other processes have just
-// ended.
+// If at least this many more processes are allowed, the limit was not the reason for the failure. Other
+// processes may have ended since the failure, but hardly so many.
 constexpr std::uint64_t kNear = 1000;
 
 std::optional<std::uint64_t> number_in(const std::string& path) {
@@ -26,8 +26,8 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
   return parse_number<std::uint64_t>(*text);
 }
 
-// Adds the limits of this process's control group and its parents: of version 2, or of version 1's pids
-// controller. In these files "max" means no limit.
+// Adds the limits of this process's control group and of its parent groups. They are in version 2, or in the
+// pids controller of version 1. If a file has "max", there is no limit.
 void add_cgroup_limits(std::vector<ProcessLimit>& limits) {
   const std::string groups = read_file("/proc/self/cgroup", 1 << 16).value_or("");
   for (const std::string_view line : split(groups, '\n')) {
@@ -55,7 +55,8 @@ std::optional<std::uint64_t> status_number(std::string_view status, std::string_
   return std::nullopt;
 }
 
-// Counts only the threads in this PID namespace. The kernel's own count includes those in other namespaces.
+// Counts the threads of the user, but only those in this PID namespace. The kernel's own count also has those
+// in other namespaces.
 std::uint64_t count_threads_of(uid_t user) {
   std::uint64_t count = 0;
   std::error_code error;
@@ -70,7 +71,8 @@ std::uint64_t count_threads_of(uid_t user) {
   return count;
 }
 
-// Reads /proc/loadavg. For example, "0.20 0.18 0.12 1/80 11206" means that the machine has 80 threads.
+// Returns the number of threads on the machine, from /proc/loadavg. For example, "0.20 0.18 0.12 1/80 11206"
+// means that there are 80 threads.
 std::uint64_t count_all_threads() {
   const std::string load = read_file("/proc/loadavg", 256).value_or("");
   const auto fields = split(load, ' ');

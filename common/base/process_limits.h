@@ -1,7 +1,8 @@
-// Finds the limits on processes and threads that apply to this process, and how much of each is used. When a
-// limit is reached, no process or thread can be started.
+// Finds the limits on processes and threads that apply to this process, and how much of each limit is used.
+// At a limit, no further process or thread can be started.
 //
-// Asks the kernel at each call. Counting a user's processes can read hundreds of files. Safe from any thread.
+// The kernel is asked at each call. To count the processes of a user, hundreds of files may be read. Safe
+// from any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,13 @@ struct ProcessLimit {
   std::uint64_t left() const { return limit > used ? limit - used : 0; }
 };
 
-// Returns the limits of the user, of the control groups, and of the kernel. (Root has no limit of the user.)
+// Returns the limits that the user has, the limits of the control groups, and the limits of the kernel. Root
+// has no limit as a user.
 std::vector<ProcessLimit> process_limits();
 
-// Returns a suffix for the message that a process or thread could not be started. It names the limit that is
-// closest to being reached: " (RLIMIT_NPROC (ulimit -u) is 14, with 14 processes and threads in use)".
-// Returns "" if no limit is close, or if the error is not EAGAIN.
+// Returns a suffix for the message that a process or thread could not be started. The suffix names the limit
+// that is closest to being reached, for example " (RLIMIT_NPROC (ulimit -u) is 14, with 14 processes and
+// threads in use)". Returns "" if no limit is close, or if the error is not EAGAIN.
 std::string nearest_process_limit(int error_number);
 
 }  // namespace muster

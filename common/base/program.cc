@@ -13,7 +13,7 @@ namespace muster {
 
 namespace {
 
-// Returns 0, or the errno that says why the file cannot be executed.
+// Returns 0 if the file can be executed. Otherwise returns the errno that says why not.
 int why_not(const std::string& path) {
   struct stat status{};
   if (stat(path.c_str(), &status) < 0) return errno == ENOTDIR ? ENOENT : errno;

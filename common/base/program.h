@@ -9,8 +9,8 @@
 
 namespace muster {
 
-// Joins directory and name as people write it: "/work" and "./train" make "/work/train". The directory can be
-// "".
+// Joins a directory and a name in the way in which people would write it: "/work" and "./train" give
+// "/work/train". The directory can be "".
 std::string path_from(const std::string& directory, std::string_view name);
 
 // The result of look_up_program().
@@ -21,8 +21,8 @@ struct FoundProgram {
 FoundProgram look_up_program(const std::string& name, const std::string& search_path,
                              const std::string& directory);
 
-// Finds the program `name` in the folder of `neighbour`, if `neighbour` has a slash, or else in
-// `search_path`. Returns nothing if no such program can be executed.
+// Looks for the program `name`. If `neighbour` has a slash, the program must be in the folder of `neighbour`.
+// Otherwise it must be in `search_path`. Returns nothing if there is no such program that can be executed.
 std::optional<std::string> look_up_beside(const std::string& neighbour, const std::string& name,
                                           const std::string& search_path, const std::string& directory);
 
@@ -30,8 +30,8 @@ std::optional<std::string> look_up_beside(const std::string& neighbour, const st
 // not exist.
 Expected<std::string> beside_own_program(const std::string& relative);
 
-// Loads the library `relative` for good (a path as above), and returns its function `name`. Returns kInternal
-// if this fails. The message names `user`, the feature that needs the library.
+// Loads the library at path `relative` (as above), and never unloads it. Returns the library's function
+// `name`. If this fails, returns kInternal. The message names `user`, the feature that needs the library.
 Expected<void*> function_beside_own_program(const std::string& relative, const char* name,
                                             std::string_view user);
 

@@ -36,7 +36,8 @@ bool is_python(std::string_view program) {
   return program.substr(program.rfind('/') + 1).starts_with("python");
 }
 
-// Searches from the end, because start-up files of Python may have printed other text before the answer.
+// Searches for the answer from the end of the text, because start-up files of Python may have printed other
+// text before it.
 std::optional<std::string> torch_in(std::string_view printed) {
   const std::size_t at = printed.rfind("torch ");
   if (at == std::string_view::npos) return std::nullopt;

@@ -12,7 +12,8 @@ namespace muster {
 
 namespace {
 
-// While this object lives, all signals are blocked in this thread. A thread that it starts inherits this.
+// Blocks all signals in this thread while this object lives. If the thread starts another thread, that one
+// also begins with blocked signals.
 class [[nodiscard]] BlockSignals {
  public:
   BlockSignals() {

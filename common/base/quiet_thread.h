@@ -1,5 +1,5 @@
-// Starts threads of Muster that do not disturb the program in which they run, such as the log writer's and
-// the runtime's.
+// Starts threads for Muster, for example those of the log writer and of the runtime. These threads do not
+// disturb the program in which they run.
 #pragma once
 
 #include <functional>

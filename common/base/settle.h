@@ -1,8 +1,9 @@
-// Makes a new process a worker, before it does anything else. The agent has started it, or a template has
-// forked it on the agent's order.
+// Turns a process that has just begun into a worker. Either the agent has started the process, or a template
+// has forked it because the agent asked for it.
 //
-// Async-signal-safe, because the agent's vfork-like child also calls it. Does not set signals, directory and
-// limits: a process that will execute a program does this itself, and a fork keeps what the template had.
+// The function is async-signal-safe, because the agent's child calls it while it still shares the agent's
+// memory, as after vfork(). It does not set signals, the directory and limits. A process that will execute a
+// program sets these itself, and a fork of the template already has them from the template.
 #pragma once
 
 #include <array>
@@ -15,8 +16,9 @@ struct Place {
   std::array<int, 3> streams = {};  // become stdin, stdout, stderr; each at least 3
 };
 
-// Gives the calling process its own process group and its streams, and has the kernel kill it when its agent
-// ends. Returns null, or says in words which step failed, with errno set.
+// Gives the calling process a process group of its own, and its streams. Makes the kernel kill it when its
+// agent ends. Returns null if all went well. Otherwise returns in words which step failed, and errno has the
+// error.
 const char* settle(const Place& place) noexcept;
 
 }  // namespace muster

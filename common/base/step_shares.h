@@ -1,5 +1,5 @@
-// Computes how training steps spent their time: from the totals of each rank, the mean over all ranks, as
-// values and as text.
+// Computes how training steps spent their time. It takes the totals of each rank, and computes the mean over
+// all ranks, as values and as text.
 //
 // The parts of a step are "data", "compute", "communicate", "checkpoint", and sections that the user defines.
 // Pure functions.
@@ -39,7 +39,7 @@ StepShares shares_of(const std::vector<RankSteps>& ranks);
 // Returns a line such as "12.3 ms a step: compute 80 %, communicate 15 %, data 5 %". The largest part is
 // first. Parts below 1 % are left out.
 std::string to_line(const StepShares& all);
-// Returns a table whose lines begin with `indent`; "" if there are no steps.
+// Returns a table. Its lines begin with `indent`. Returns "" if there are no steps.
 std::string to_table(const StepShares& all, const std::string& indent = "");
 
 }  // namespace muster

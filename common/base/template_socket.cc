@@ -88,8 +88,9 @@ Expected<TemplateMessage> receive_template_message(int socket, int timeout_ms) {
   return received;
 }
 
-// Joins these parts, with NULs between them: "fork", the number of arguments ("-" for the template's own),
-// the arguments, the changes of the environment.
+// Returns the following parts with a NUL between any two: the word "fork", the number of arguments, the
+// arguments, and the changes of the environment. If the rank has the template's own arguments, the number is
+// "-".
 std::string encode(const ForkOrder& order) {
   std::string text(kOrder);
   (text += '\0') += order.arguments ? std::to_string(order.arguments->size()) : kOwnArguments;

@@ -17,8 +17,8 @@
 
 namespace muster {
 
-// The environment variable with the descriptor of the template's end of the socket. Workers do not have this
-// variable.
+// The environment variable that names the descriptor of the template's end of the socket. Only a template has
+// this variable, and workers do not.
 inline constexpr const char* kTemplateVariable = "MUSTER_TEMPLATE_FD";
 
 struct TemplateMessage {
@@ -27,13 +27,14 @@ struct TemplateMessage {
 };
 inline constexpr std::size_t kTemplateMessageBytes = 64 << 10;
 
-// Errors: kInvalidArgument if the message is too long, kUnavailable if the other side is gone.
+// Sends a message. Returns kInvalidArgument if it is too long, and kUnavailable if the other side is gone.
 Status send_template_message(int socket, std::string_view text, std::initializer_list<int> fds);
-// Waits for at most `timeout_ms`; -1: without limit. Errors: kTimedOut if no message has arrived,
-// kUnavailable if the other side is gone, or its message was cut short.
+// Waits for a message, for at most `timeout_ms`. If it is -1, there is no limit. Returns kTimedOut if no
+// message has arrived. Returns kUnavailable if the other side is gone, or if its message was cut short.
 Expected<TemplateMessage> receive_template_message(int socket, int timeout_ms);
 
-// The agent's message to the template. The descriptors of the worker's stdin, stdout and stderr are attached.
+// The agent sends this message to make the template fork. The descriptors of the worker's stdin, stdout and
+// stderr are attached to it.
 struct ForkOrder {
   std::vector<std::string> environment{};                  // NAME=value: to be set; NAME: to be unset
   std::optional<std::vector<std::string>> arguments = {};  // if not the template's arguments
@@ -42,14 +43,16 @@ std::string encode(const ForkOrder& order);
 // Returns kCorrupt if the text is not an order.
 Expected<ForkOrder> decode_fork_order(std::string_view text);
 
-// The template's message to the agent. With kForked, the worker's pidfd is attached.
+// The template answers the agent with this message. If `kind` is kForked, the pidfd of the worker is
+// attached.
 struct TemplateAnswer {
   enum class Kind { kReady, kRefused, kForked, kFailed };
   Kind kind{};
   std::string text{};  // kReady: kTemplateVersion or kTakesArguments; kRefused, kFailed: why
 };
 inline constexpr const char* kTemplateVersion = "2";
-// The same version; in addition, the template can give a worker other arguments than its own.
+// A template with this version does everything that kTemplateVersion stands for. It can also give a worker
+// other arguments than its own.
 inline constexpr const char* kTakesArguments = "2 arguments";
 std::string encode(const TemplateAnswer& answer);
 Expected<TemplateAnswer> decode_template_answer(std::string_view text);

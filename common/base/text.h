@@ -12,7 +12,8 @@
 
 namespace muster {
 
-// Splits the text at each separator. Returns one part more than there are separators; parts can be empty.
+// Splits the text at each separator. The result has one part more than there are separators. A part can be
+// empty.
 inline std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {
@@ -61,7 +62,7 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
-// Returns the beginning of a UTF-8 text, at most `most_bytes`, cut between two characters.
+// Returns the beginning of a UTF-8 text: at most `most_bytes` bytes. It is cut between two characters.
 inline std::string_view beginning_of(std::string_view text, std::size_t most_bytes) {
   if (text.size() <= most_bytes) return text;
   std::size_t size = most_bytes;
@@ -69,8 +70,8 @@ inline std::string_view beginning_of(std::string_view text, std::size_t most_byt
   return text.substr(0, size);
 }
 
-// Returns the number, or nothing if the text is not a number, has anything else after it, or does not fit
-// into `Number`.
+// Parses a number. Returns nothing if the text is not a number, if anything follows the number, or if it does
+// not fit into `Number`.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number number{};

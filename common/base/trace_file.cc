@@ -85,8 +85,8 @@ void append_trace_name(std::string& text, std::int64_t process, std::int64_t tra
   fmt::format_to(std::back_inserter(text), R"("sort_index":{}}}}})", place);
 }
 
-// Starts an existing file with a newline, because an earlier process of the rank may have left an incomplete
-// line.
+// Opens the file. If it exists, appends a newline first, because an earlier process of the rank may have left
+// an incomplete line.
 Expected<std::unique_ptr<TraceFile>> TraceFile::open(const std::string& path, int rank,
                                                      std::uint64_t limit_bytes) {
   if (Status made = make_directories(std::filesystem::path(path).parent_path().string()); !made)
@@ -146,8 +146,8 @@ void TraceFile::add(TraceTrack track, std::string_view name, TimePoint begin, Ti
   put(line);
 }
 
-// Does not allocate memory while it has the lock: if this failed, an exception handler could call flush(),
-// which needs the lock.
+// This function allocates no memory while it has the lock. If that failed, an exception handler could call
+// flush(), which needs the same lock.
 void TraceFile::put(std::string_view line) {
   bool much = false;
   {

@@ -26,8 +26,8 @@
 
 namespace muster {
 
-// Two events of one track do not overlap, unless one is within the other. The track's number is the event's
-// `tid`.
+// A row of events in the viewer. Two events of one track do not overlap, unless one lies within the other. An
+// event has the number of its track as `tid`.
 enum class TraceTrack : std::uint8_t {
   kStep = 1,
   kSections,
@@ -55,10 +55,10 @@ struct TraceEvent {
   std::int64_t duration_ns = -1;  // -1: an instant
   std::string_view arguments{};   // the members of a JSON object, such as "step":3
 };
-// Appends the event as a JSON object. The name can have any bytes; a long name is cut.
+// Appends the event as a JSON object. The name can consist of any bytes. If it is too long, it is cut.
 void append_trace_event(std::string& text, const TraceEvent& event);
-// Appends two JSON objects, which tell the viewer the name of a process (track 0) or of one of its tracks,
-// and its place among the other processes or tracks.
+// Appends two JSON objects for the viewer. The first one gives a name to a process (track 0) or to one of its
+// tracks. The second one gives its place among the other processes or tracks.
 void append_trace_name(std::string& text, std::int64_t process, std::int64_t track, std::string_view name,
                        std::int64_t place);
 
@@ -66,8 +66,8 @@ class TraceFile {
  public:
   static constexpr std::uint64_t kLimitBytes = 64 << 20;
 
-  // Opens the file to append to it; if it does not exist, creates the file and its directory. Errors name the
-  // path.
+  // Opens the file to append to it. If the file does not exist, this function creates it, together with its
+  // directory. An error names the path.
   static Expected<std::unique_ptr<TraceFile>> open(const std::string& path, int rank,
                                                    std::uint64_t limit_bytes = kLimitBytes);
   TraceFile(const TraceFile&) = delete;
@@ -76,7 +76,7 @@ class TraceFile {
 
   void add(TraceTrack track, std::string_view name, TimePoint begin, TimePoint end,
            std::string_view arguments = {});
-  // Returns when everything that was added before is in the file.
+  // When this returns, everything that was added before is in the file.
   void flush();
 
  private:

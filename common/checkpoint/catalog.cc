@@ -46,7 +46,7 @@ void write_index(const CheckpointDirectory& directory, nlohmann::json checkpoint
   const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
   const nlohmann::json document{{"format", kIndexFormat}, {"checkpoints", std::move(checkpoints)}};
   UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  // The index is only a cache: it needs no sync, and a failed write is ignored.
+  // The index is only a cache. So it need not be synced, and if it cannot be written, that is ignored.
   if (!fd) return;
   const bool written = write_all(fd.get(), document.dump(), temporary).has_value();
   if (!written || rename(temporary.c_str(), path.c_str()) != 0) unlink(temporary.c_str());
@@ -65,8 +65,9 @@ nlohmann::json to_json(const CatalogEntry& entry, const nlohmann::json& mark) {
   return document;
 }
 
-// Fills in `known` if `document` is what to_json() returned for this mark. Otherwise returns false
-// and changes nothing.
+// Takes over what the index says about one checkpoint. `document` must be what to_json() returned for a
+// manifest with this mark. In that case this function fills in `known`, and returns true. Otherwise it
+// returns false, and changes nothing.
 bool take_json(const nlohmann::json& document, const nlohmann::json& mark, CatalogEntry& known) {
   try {
     if (document.at("manifest") != mark) return false;

@@ -1,5 +1,6 @@
-// Lists the checkpoints in a directory: which are committed, which count (retention.h), which are pinned,
-// their sizes and metrics. Reads only manifests that have changed since the last call.
+// Lists the checkpoints in a directory. For each checkpoint it says whether it is committed, whether it
+// counts (retention.h) and whether it is pinned, and it has the size and the metrics. It reads only those
+// manifests that have changed since the last call.
 //
 // DIR/index.json caches what the manifests say, and the size and modification time of each. An entry that
 // does not match the manifest on disk is ignored, so a missing, old or wrong index does no harm. Manifests of
@@ -17,7 +18,7 @@ namespace muster {
 
 struct CatalogEntry {
   KnownCheckpoint known;
-  // The following fields, except `damage`, are set only for usable checkpoints.
+  // The fields below are set only for usable checkpoints. The only exception is `damage`.
   int format = 0;
   std::string job = {};
   std::int32_t world_size = 0;
@@ -27,16 +28,17 @@ struct CatalogEntry {
   std::optional<Error> damage = {};  // set if a committed checkpoint cannot be used
 };
 
-// Returns an entry for every step directory, in the order of steps and attempts. Updates the index if it
-// can be written.
+// Returns an entry for every step directory, sorted by step and then by attempt. Also updates the index, if
+// it can be written.
 Expected<std::vector<CatalogEntry>> read_catalog(const CheckpointDirectory& directory);
 
 // Returns the facts from which retention.h decides what to keep.
 std::vector<KnownCheckpoint> known_of(const std::vector<CatalogEntry>& catalog);
 
 // latest_of() returns the newest checkpoint that counts and is usable. best_of() ranks those checkpoints by
-// `by` and returns the best one. Without `by`, it takes the metric that latest_of()'s checkpoint names.
-// kNotFound: there is no checkpoint to return. kInvalidArgument: no metric is given or named.
+// `by`, and returns the best one. If `by` is empty, the metric is the one that the checkpoint of latest_of()
+// names. Returns kNotFound if there is no checkpoint to return. Returns kInvalidArgument if no metric is
+// given or named.
 Expected<CheckpointId> latest_of(const std::vector<CatalogEntry>& catalog);
 Expected<CheckpointId> best_of(const std::vector<CatalogEntry>& catalog, const std::optional<BestBy>& by);
 

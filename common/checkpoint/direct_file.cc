@@ -27,7 +27,7 @@ char* Buffer::with_room(std::uint64_t bytes) {
 }
 
 Expected<UniqueFd> open_file(const std::string& path, std::optional<std::uint64_t> size_bytes, int flags) {
-  // O_NONBLOCK: open() does not wait if the path is a pipe.
+  // With O_NONBLOCK, open() does not wait if the path is that of a pipe.
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
   if (!fd && flags != 0 && errno == EINVAL) return open_file(path, size_bytes);
   struct stat status{};
@@ -81,8 +81,8 @@ Status DirectFile::read_chunk(std::uint64_t chunk, char* to) {
   return read_fully(fd_.get(), to, size, at, path_);
 }
 
-// Maps the file at a multiple of the huge page size. Otherwise the kernel would map its huge pages
-// as small ones.
+// Maps the file at an address that is a multiple of the size of a huge page. At any other address, the kernel
+// would map the file's huge pages as small ones.
 Expected<FileMapping> FileMapping::of(const std::string& path, std::uint64_t size_bytes) {
   const auto fd = open_file(path, size_bytes);
   if (!fd) return std::unexpected(fd.error());

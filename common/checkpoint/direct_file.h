@@ -21,7 +21,8 @@ namespace muster {
 // because disks write faster into huge pages.
 class Buffer {
  public:
-  // Returns a buffer of at least that many bytes; earlier content is lost. Returns null if memory is short.
+  // Returns a buffer of at least `bytes` bytes. The earlier content is lost. Returns null if there is not
+  // enough memory.
   char* with_room(std::uint64_t bytes);
 
  private:
@@ -32,27 +33,27 @@ class Buffer {
   std::uint64_t size_ = 0;
 };
 
-// Opens a file for reading. kCorrupt if it is not a regular file, or if `size_bytes` is given and differs
-// from its size.
+// Opens a file for reading. Returns kCorrupt if it is not a regular file. If `size_bytes` is given, also
+// returns kCorrupt if the file has another size.
 Expected<UniqueFd> open_file(const std::string& path, std::optional<std::uint64_t> size_bytes, int flags = 0);
 
-// Reads `count` bytes. `room`: how many bytes at `to` the read is allowed to overwrite, if more than `count`.
-// A read that bypasses the page cache ends at a page boundary, so it needs more.
+// Reads `count` bytes. If the read may overwrite more than `count` bytes at `to`, `room` says how many. A
+// read that bypasses the page cache needs that, because it ends at a page boundary.
 Status read_fully(int fd, char* to, std::uint64_t count, std::uint64_t offset, const std::string& path,
                   std::uint64_t room = 0);
 
 // Returns the offset at which the chunk ends in its file.
 std::uint64_t chunk_end(const ManifestFile& file, std::uint64_t chunk);
 
-// A file for reading whole chunks, bypassing the page cache if the file system supports that.
+// A file from which whole chunks are read. If the file system supports it, the reads bypass the page cache.
 class DirectFile {
  public:
   // `file` must outlive the result.
   static Expected<DirectFile> open(std::string path, const ManifestFile& file);
-  // `to` must come from a Buffer with room for direct_bytes().
+  // Reads a chunk to `to`. This must be memory of a Buffer that has room for direct_bytes().
   Status read_chunk(std::uint64_t chunk, char* to);
-  // Returns how many bytes of room any chunk needs. Reads end at page boundaries, so this can
-  // exceed the chunk.
+  // Returns how much room every chunk needs. It can be more than the chunk, because reads end at page
+  // boundaries.
   static std::uint64_t direct_bytes(const ManifestFile& file);
 
  private:
@@ -65,8 +66,8 @@ class DirectFile {
   bool is_direct_;
 };
 
-// Maps a file of an in-memory file system (tmpfs). No process is allowed to shorten the file while
-// it is mapped.
+// Maps a file of a file system that is in memory (tmpfs). While the file is mapped, no process may make it
+// shorter.
 class FileMapping {
  public:
   static Expected<FileMapping> of(const std::string& path, std::uint64_t size_bytes);

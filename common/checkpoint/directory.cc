@@ -37,7 +37,7 @@ bool take_word(std::string_view& text, std::string_view word) {
   return true;
 }
 
-// Returns the names in a directory; empty if there is no such directory.
+// Returns the names in a directory. If there is no such directory, the result is empty.
 Expected<std::vector<std::string>> names_in(const std::string& path) {
   std::vector<std::string> names;
   std::error_code error;
@@ -55,7 +55,8 @@ bool is_newer_format(const Error& damage) {
   return damage.code() == ErrorCode::kInvalidArgument;
 }
 
-// Returns those of the sorted `ids` that are in the chain of attempt `from` (see candidates()), newest first.
+// Returns those of `ids` that are in the chain of attempt `from` (see candidates()). `ids` must be sorted.
+// The newest one comes first in the result.
 std::vector<CheckpointId> on_chain(const std::vector<AttemptRecord>& records, Attempt from,
                                    const std::vector<CheckpointId>& ids) {
   std::vector<CheckpointId> chain;
@@ -184,8 +185,8 @@ Expected<std::vector<Attempt>> CheckpointDirectory::numbers_with(std::string_vie
     const bool numbered = rest.size() >= 6 && take_number(rest, number);
     const std::string_view found = rest.starts_with(".json") ? ".json" : ".claim";
     const bool known = numbered && take_word(rest, found);
-    // Skips temporary files that a crash in create_file_exclusively() leaves, and hidden files
-    // that NFS leaves.
+    // Skips two kinds of files: temporary files from a crash in create_file_exclusively(), and hidden files
+    // from NFS.
     if ((known && rest.starts_with(".tmp-")) || name.starts_with('.')) continue;
     if (!known || !rest.empty()) {
       return failure(ErrorCode::kCorrupt, "{}/{} is not a file of Muster: move it away", attempts_path(),
@@ -350,7 +351,8 @@ Expected<Attempt> CheckpointDirectory::newest_number() const {
                   records->empty() ? Attempt(0) : records->back());
 }
 
-// Also looks at the step directories: if an attempt file is lost, its number must not be used again.
+// Returns a number that no attempt has used. It looks at the step directories, too: if the file of an attempt
+// is lost, its number must still not be used again.
 Expected<Attempt> CheckpointDirectory::unused_number() const {
   auto newest = newest_number();
   if (!newest) return std::unexpected(newest.error());
@@ -373,7 +375,7 @@ Expected<Attempt> CheckpointDirectory::claim_number(const std::string& job) cons
   return failure(ErrorCode::kUnavailable, "other launches keep taking {} over", path_);
 }
 
-// Claims a number, unless another living process has the newest attempt.
+// Claims a number. If another process has the newest attempt and is alive, returns kFenced instead.
 Expected<Attempt> CheckpointDirectory::claim_unused(const std::string& job) const {
   const UniqueFd lock = locked(attempts_path());
   const auto last = newest();
@@ -384,8 +386,8 @@ Expected<Attempt> CheckpointDirectory::claim_unused(const std::string& job) cons
 
 Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& job, bool take_over) const {
   if (Status made = make_directories_durably(attempts_path()); !made) return std::unexpected(made.error());
-  // Checks first that the directory can be read. Otherwise the claim could end the newest attempt's right to
-  // write, without beginning a new attempt.
+  // First checks that the directory can be read. If it cannot, this function must not claim a number: a claim
+  // ends the newest attempt's right to write, but the new attempt could not begin.
   const auto readable = attempts();
   if (!readable) return std::unexpected(readable.error());
   const auto known = newest_from(*readable);
@@ -394,16 +396,17 @@ Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& jo
   if (!number && number.error().code() == ErrorCode::kFenced) return std::unexpected(number.error());
   if (!number) return failure_within("cannot begin an attempt", std::move(number));
   auto begun = record_claimed(job, *number, *known);
-  // If the claim stayed, check_newest() would report a newer attempt, even to this launch.
+  // If the claim stayed in the directory, check_newest() would find a newer attempt there, and even this
+  // launch could no longer write.
   if (!begun) unlink(claim_path(*number).c_str());
   return begun;
 }
 
 Expected<AttemptRecord> CheckpointDirectory::record_claimed(const std::string& job, Attempt number,
                                                             const std::optional<CheckpointId>& known) const {
-  // A writer commits and then looks for a newer number; this code claims its number and then looks for
-  // the newest commit. So either this code sees a concurrent commit, or the writer of that commit sees
-  // the new number.
+  // The order of these steps matters. A writer commits its checkpoint, and then looks for a newer number.
+  // This function has claimed its number, and now looks for the newest commit. If both happen at the same
+  // time, this function sees the commit, or the writer sees the new number, or both.
   auto before = attempts();
   if (!before) return std::unexpected(before.error());
   std::erase_if(*before, [&](const AttemptRecord& record) { return record.attempt > number; });
@@ -418,7 +421,8 @@ Expected<AttemptRecord> CheckpointDirectory::record_claimed(const std::string& j
 Expected<AttemptRecord> CheckpointDirectory::read_begun(Attempt attempt) const {
   auto record = read_attempt(attempt);
   if (record) return record;
-  // The attempt may have just claimed the number and not written its record yet.
+  // An attempt first claims its number and then writes its record. If there is no record yet, the claim tells
+  // the same.
   auto claim = read_record(claim_path(attempt), attempt);
   return claim ? std::move(claim) : std::move(record);
 }
@@ -434,7 +438,8 @@ Status CheckpointDirectory::check_newest(Attempt mine) const {
   auto newest = newest_number();
   if (!newest) return failure_within("cannot look for a newer attempt", std::move(newest));
   if (*newest <= mine) return {};
-  // The newer number alone decides. The file only tells the message which job has it.
+  // The newer number alone decides that `mine` is no longer the newest. The file is read only so that the
+  // message can name the other job.
   const auto taker = read_begun(*newest);
   return failure(ErrorCode::kFenced, "attempt {}{} has taken over checkpoint directory {} from attempt {}",
                  *newest,
@@ -452,7 +457,8 @@ Status CheckpointDirectory::pin(CheckpointId id) const {
   if (access(manifest_path(id).c_str(), F_OK) != 0)
     return system_failure("cannot pin " + path_of(id) + ": its manifest", errno);
   if (Status written = write_file_durably(path_of(id) + kPin, ""); !written) return written;
-  // Syncs the parent directory, too, because the checkpoint's writer may have been killed before it did.
+  // The writer of the checkpoint may have been killed before it synced the parent directory. So this
+  // directory is synced, too.
   return sync_directory(path_);
 }
 

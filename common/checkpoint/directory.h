@@ -16,18 +16,19 @@
 
 namespace muster {
 
-// A directory step-S.attempt-A that has a manifest.
+// A checkpoint that has a manifest, in a directory named step-S.attempt-A.
 struct CheckpointEntry {
   CheckpointId id;
   std::optional<Error> damage;  // set if its manifest cannot be used
 };
 
-// `entries`: newest first. Returns kInvalidArgument, with advice, if the newest undamaged checkpoint has a
-// format that only a newer version of Muster reads. To skip that checkpoint would lose training.
+// Checks the formats of `entries`, which must be sorted with the newest first. Returns kInvalidArgument, with
+// advice, if the newest undamaged checkpoint has a format that only a newer version of Muster can read.
+// Without this check that checkpoint would be skipped, and its training would be lost.
 Status check_formats(const std::vector<CheckpointEntry>& entries);
 
 std::string directory_name(CheckpointId id);  // "step-300.attempt-2"
-// Parses a name that directory_name() returned. Returns nothing for any other spelling.
+// Parses a name that directory_name() has made. For any other spelling, returns nothing.
 std::optional<CheckpointId> parse_directory_name(std::string_view name);
 
 std::string rank_file_name(std::int32_t rank);  // "rank-00003.safetensors"
@@ -65,16 +66,16 @@ class CheckpointDirectory {
   // or another error of the system. Its message is one line that names the directory.
   Status check_writable() const;
 
-  // Returns all attempts, oldest first. kCorrupt names a file in PATH/attempts that Muster did not write or
-  // that is damaged.
+  // Returns all attempts, the oldest first. Returns kCorrupt if a file in PATH/attempts is damaged, or if
+  // Muster did not write it. The message names the file.
   Expected<std::vector<AttemptRecord>> attempts() const;
-  // kNotFound if the checkpoint is not committed; kCorrupt if its manifest cannot be used or belongs to
-  // another checkpoint.
+  // Returns kNotFound if the checkpoint is not committed. Returns kCorrupt if its manifest cannot be used, or
+  // is that of another checkpoint.
   Expected<CheckpointManifest> read_manifest(CheckpointId id) const;
-  // Returns the checkpoints with a usable manifest, in the order of steps and attempts. Not all
-  // count: see resumable().
+  // Returns the checkpoints that have a usable manifest, sorted by step and then by attempt. A training can
+  // resume only from some of them: see resumable().
   Expected<std::vector<CheckpointId>> committed() const;
-  // Returns every step directory, committed or not, in the order of steps and attempts.
+  // Returns every step directory, sorted by step and then by attempt. It need not be committed.
   Expected<std::vector<CheckpointId>> step_directories() const;
 
   // Returns the checkpoints of a chain of attempts, newest first. The chain is attempt `from` (by default the
@@ -82,10 +83,10 @@ class CheckpointDirectory {
   // only the checkpoints up to the step that the next attempt resumed from. Includes checkpoints with a
   // damaged manifest, so that the caller can say what it skips: also those that `from` itself skipped.
   Expected<std::vector<CheckpointEntry>> candidates(std::optional<Attempt> from = {}) const;
-  // Returns those of `ids` that are in the chain of the newest attempt (see candidates()): newest first,
-  // committed or not.
+  // Returns those of `ids` that are in the chain of the newest attempt (see candidates()). The newest one
+  // comes first. They need not be committed.
   Expected<std::vector<CheckpointId>> counting(const std::vector<CheckpointId>& ids) const;
-  // Returns candidates() without the damaged checkpoints.
+  // Returns the checkpoints of candidates(), but not the damaged ones.
   Expected<std::vector<CheckpointId>> resumable() const;
   // Returns the committed checkpoints, damaged ones too, whose attempt has no attempt file. Muster leaves
   // none: another program has changed the directory.
@@ -101,23 +102,23 @@ class CheckpointDirectory {
   // - Any other code: a manifest newer than that of the newest resumable checkpoint has a newer format, or it
   //   cannot be read now.
   Expected<AttemptRecord> begin_attempt(const std::string& job, bool take_over = true) const;
-  // Returns the record of the attempt with the highest number. Returns nothing if there is no attempt or its
-  // record cannot be read.
+  // Returns the record of the attempt with the highest number. Returns nothing if there is no attempt, or if
+  // its record cannot be read.
   std::optional<AttemptRecord> newest() const;
-  // Returns kFenced if an attempt newer than `mine` has begun. The message names that attempt, its job
-  // and its host.
+  // If an attempt newer than `mine` has begun, returns kFenced. The message names that attempt, its job and
+  // its host.
   Status check_newest(Attempt mine) const;
 
-  // remove() refuses a pinned checkpoint. The pin is a file next to the manifest. kNotFound: there is
-  // no such checkpoint.
+  // A pinned checkpoint cannot be removed: remove() refuses it. The pin is a file next to the manifest. These
+  // functions return kNotFound if there is no such checkpoint.
   bool is_pinned(CheckpointId id) const;
   Status pin(CheckpointId id) const;
   Status unpin(CheckpointId id) const;
 
-  // Syncs the commit to disk. Call this if the writer may have been killed before it synced.
+  // Makes sure that the commit is on disk. Call this if the writer may have been killed before it synced.
   Status sync(CheckpointId id) const;
-  // Removes a checkpoint, its manifest first: a crash in between leaves an uncommitted directory, not a
-  // damaged checkpoint. kPermission if it is pinned.
+  // Removes a checkpoint. The manifest is removed first. So if there is a crash in between, the directory
+  // counts as not committed, and not as damaged. Returns kPermission if the checkpoint is pinned.
   Status remove(CheckpointId id) const;
 
  private:

@@ -179,7 +179,7 @@ Status check_file(const ManifestFile& file) {
   return {};
 }
 
-// Checks that the parts lie within the files, and that they cover the tensor.
+// Checks that the parts of the tensor lie within the files, and that together they cover the tensor.
 Status check_tensor(const SavedTensor& tensor, const std::vector<ManifestFile>& files) {
   if (Status covered = check_parts(tensor); !covered) return covered;
   for (const StoredPart& part : tensor.parts) {
@@ -224,7 +224,7 @@ std::string signed_text(const nlohmann::json& body) {
   return fmt::format("{}{}{}{}{}", kBegin, text, kMiddle, xxh3_digest(text), kEnd);
 }
 
-// Returns the text of the body if its digest is right.
+// Returns the text of the body. Returns an error if the digest of the body is wrong.
 Expected<std::string_view> signed_body(std::string_view text) {
   const std::size_t around = kBegin.size() + kMiddle.size() + kDigestDigits + kEnd.size();
   const std::size_t body_size = text.size() < around ? 0 : text.size() - around;
@@ -274,7 +274,8 @@ Expected<CheckpointManifest> parse_manifest(std::string_view text) {
   auto manifest = without_exceptions<CheckpointManifest>(
       "not a manifest", [&] { return manifest_of(parse_shallow_json(*body, Fractions::kTaken)); });
   if (!manifest) return manifest;
-  // Format 1 also refuses other white space, repeated keys and unknown fields, even if the digest is right.
+  // In format 1, a manifest must be exactly the text that encode_manifest() writes. Other white space,
+  // repeated keys and unknown fields are refused, even if the digest is right.
   if (manifest->format == kFormatOfWholeFiles && encode_manifest(*manifest) != text)
     return failure(ErrorCode::kCorrupt, "it has fields that no manifest has");
   if (Status checked = check_manifest(*manifest); !checked) return std::unexpected(checked.error());

@@ -28,7 +28,8 @@ struct ManifestFile {
   std::string name;  // in the manifest's folder
   std::uint64_t size_bytes = 0;
   std::string xxh3 = {};  // format 1: digest of the whole file, as `xxhsum -H2` prints it
-  // Format 2: the digest of each chunk of `chunk_bytes` bytes. The last chunk of the file can be shorter.
+  // Only in format 2: a digest for each chunk of the file. A chunk has `chunk_bytes` bytes, but the last one
+  // can be shorter.
   std::uint64_t chunk_bytes = kChunkBytes;
   std::vector<Digest128> chunks = {};
   bool operator==(const ManifestFile&) const = default;
@@ -63,19 +64,19 @@ struct CheckpointManifest {
   bool operator==(const CheckpointManifest&) const = default;
 };
 
-// Does not check the manifest: check_manifest() does. Throws nlohmann::json::exception if a name or value
-// is not UTF-8.
+// Returns the text of the manifest. Does not check the manifest; check_manifest() does. Throws
+// nlohmann::json::exception if a name or value is not UTF-8.
 std::string encode_manifest(const CheckpointManifest& manifest);
 
-// Returns kCorrupt, with the reason, in these cases:
-// - The text is not exactly what encode_manifest() returned.
+// Parses a manifest. Returns kCorrupt, with the reason, in these cases:
+// - The text is not exactly the text that encode_manifest() has returned.
 // - A part of a tensor lies outside its file.
-// - The parts do not cover their tensor exactly.
-// Returns kInvalidArgument if the format is newer than kManifestFormat.
+// - The parts do not cover their tensor exactly. Returns kInvalidArgument if the format is newer than
+//   kManifestFormat.
 Expected<CheckpointManifest> parse_manifest(std::string_view text);
 
-// Describes what one rank has written. Each rank sends this to the rank that commits. StoredPart::file is an
-// index into `files`.
+// Describes the data that one rank has written. Each rank sends this to the rank that commits the checkpoint.
+// In it, StoredPart::file is an index into `files`.
 struct RankContents {
   std::vector<ManifestFile> files = {};
   Contents shared = {};  // only with the parts that this rank wrote
@@ -85,10 +86,10 @@ std::string encode_rank_contents(const RankContents& contents);
 // Returns kCorrupt if the text is not from encode_rank_contents.
 Expected<RankContents> parse_rank_contents(std::string_view text);
 
-// Adds what `rank` has written. kInvalidArgument names a tensor whose type or shape differs between ranks, or
-// a value that differs.
+// Adds to the manifest what `rank` has written. Returns kInvalidArgument if the type or shape of a tensor, or
+// a value, differs from that of another rank. The message names it.
 Status add_rank(CheckpointManifest& manifest, std::int32_t rank, RankContents contents);
-// Call this when all ranks are added. Fails if parse_manifest() would refuse the manifest.
+// Call this when all ranks have been added. It fails if parse_manifest() would refuse the manifest.
 Status check_manifest(const CheckpointManifest& manifest);
 
 }  // namespace muster

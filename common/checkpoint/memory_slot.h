@@ -1,8 +1,10 @@
-// A slot is memory that an agent owns. It holds one rank's file of a checkpoint, laid out as on disk.
+// A slot is memory that an agent owns. It holds the file of one rank of a checkpoint, with the same layout as
+// on disk.
 //
-// Layout: the file, padded to a whole chunk; the text of RankContents (manifest.h), which lists one file;
-// SlotHeader in the last page. The runtime writes a slot. The agent and the ranks of the next attempt read
-// it; they need only its file descriptor. The functions can be called from any thread.
+// The parts of a slot are, in this order: the file, padded to a whole chunk; the text of a RankContents
+// (manifest.h) with this one file; and SlotHeader, in the last page. The runtime writes a slot. The agent and
+// the ranks of the next attempt read it, and need only its file descriptor for that. The functions can be
+// called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +21,8 @@ namespace muster {
 inline constexpr std::uint64_t kSlotPage = 4096;
 
 struct SlotHeader {
-  // The writer sets it last, so that a slot is recognized as unfinished if its writer was killed.
+  // The writer sets the state last. So if the writer was killed, the state still says that the slot is
+  // unfinished.
   enum State : std::uint64_t { kBeingWritten = 0, kComplete = 0x6574656c706d6f63 };
   static constexpr std::uint64_t kMagic = 0x3274'6f6c'7372'6d6d;
 
@@ -42,18 +45,18 @@ struct SlotHeader {
 
 // Returns 0 if the size cannot be read.
 std::uint64_t slot_bytes(int fd);
-// Reads `count` bytes at `offset` of the slot. kInternal: the slot has fewer bytes.
+// Reads `count` bytes of the slot, beginning at `offset`. Returns kInternal if the slot has fewer bytes.
 Status read_slot(int fd, std::uint64_t offset, char* to, std::uint64_t count);
-// Returns nothing unless the slot is complete.
+// Returns the header of the slot. If the slot is not complete, returns nothing.
 std::optional<SlotHeader> read_slot_header(int fd);
-// Returns the RankContents that the slot holds. kCorrupt if they are damaged.
+// Returns the RankContents that the slot contains. Returns kCorrupt if they are damaged.
 Expected<RankContents> read_slot_contents(int fd, const SlotHeader& header);
-// Reads the chunk at `offset` of the rank's file. `digests`: one for each chunk of the file. Returns kCorrupt
-// if the chunk does not match its digest.
+// Reads the chunk that begins at `offset` in the rank's file. `digests` has a digest for each chunk of the
+// file. Returns kCorrupt if the chunk does not match its digest.
 Status read_slot_chunk(int fd, const SlotHeader& header, const std::vector<Digest128>& digests,
                        std::uint64_t offset, std::string& chunk);
-// Reads everything that the header describes. Returns kCorrupt if some of it is damaged. Calls
-// `stop` before each chunk. If `stop` returns true, returns kUnavailable.
+// Reads everything that the header describes. Returns kCorrupt if some of it is damaged. Calls `stop` before
+// each chunk. If `stop` returns true, gives up and returns kUnavailable.
 Status verify_slot(int fd, const SlotHeader& header, const std::function<bool()>& stop);
 
 }  // namespace muster

@@ -19,10 +19,11 @@ namespace muster {
 
 namespace {
 
-// A thread reads this many bytes, then takes its next piece of work.
+// A thread reads this many bytes in one go. Then it takes the next piece of work.
 constexpr std::uint64_t kWorkBytes = 32 << 20;
 
-// Copies bytes from one file. Call finish() after the last copy: only then are all bytes verified.
+// Copies bytes out of one file. Call finish() after the last copy. Until then, some of the bytes may not be
+// verified.
 class ChunkCopier {
  public:
   // `buffer` must outlive this object.
@@ -33,7 +34,7 @@ class ChunkCopier {
   ChunkCopier(std::string path, const ManifestFile& file, Buffer& buffer, FileMapping mapping)
       : path_(std::move(path)), file_(file), buffer_(buffer), mapping_(std::move(mapping)) {}
 
-  // Consecutive calls for the same chunk read it only once.
+  // Copies bytes out of the file. If several calls in a row need the same chunk, the chunk is read only once.
   Status copy(std::uint64_t from, std::byte* to, std::uint64_t count, std::string_view tensor) {
     while (count > 0) {
       const std::uint64_t chunk = from / file_.chunk_bytes;
@@ -65,10 +66,12 @@ class ChunkCopier {
   }
 
  private:
-  // A piece of this size is still in the processor's cache when it is hashed after the read.
+  // A piece of this size is read and then hashed. It is so small that it is still in the processor's cache
+  // when it is hashed.
   static constexpr std::uint64_t kPieceBytes = 128 << 10;
 
-  // Hashes and copies a mapping's bytes in one pass. Verifies a chunk when the next chunk begins.
+  // Copies bytes from a mapping, and hashes them in the same pass. When the next chunk begins, the chunk
+  // before it is verified.
   Status copy_mapped(std::uint64_t chunk, std::uint64_t from, std::byte* to, std::uint64_t count,
                      std::string_view tensor) {
     if (chunk != loaded_) {
@@ -140,8 +143,8 @@ class ChunkCopier {
   std::string_view tensor_;  // the tensor last copied from
 };
 
-// Calls work(i, buffer) for each i below `count`, in at most that many threads, including this one. Each
-// thread has its own buffer.
+// Calls work(i, buffer) for each i below `count`. Uses at most `threads` threads. This thread is one of them.
+// Each thread has a buffer of its own.
 template <class Work>
 void in_threads(int threads, std::size_t count, Work work) {
   std::atomic<std::size_t> next = 0;
@@ -164,7 +167,8 @@ std::uint64_t work_bytes(const ManifestFile& file) {
   return std::max(kWorkBytes / file.chunk_bytes, std::uint64_t{1}) * file.chunk_bytes;
 }
 
-// Splits a request at the multiples of `piece` bytes in the file. Does not split a request of several runs.
+// Splits a request into pieces, at the multiples of `piece` bytes in the file. If a request has several runs,
+// it is not split.
 void add_in_pieces(std::vector<PartRequest>& pieces, PartRequest request, std::uint64_t piece) {
   while (request.copy.loops.empty()) {
     const std::uint64_t first = piece - request.copy.file_begin % piece;
@@ -179,7 +183,8 @@ void add_in_pieces(std::vector<PartRequest>& pieces, PartRequest request, std::u
   pieces.push_back(std::move(request));
 }
 
-// Groups the pieces by range of a file. One thread reads each group, so that no two threads read one chunk.
+// Splits the pieces into groups. A group has the pieces that begin in the same part of a file. One thread
+// reads a whole group, so no chunk is read by two threads.
 std::vector<std::span<const PartRequest>> shares_of(std::span<const PartRequest> pieces,
                                                     std::span<const ManifestFile> files) {
   const auto place_of = [&](const PartRequest& piece) {
@@ -237,7 +242,8 @@ Status read_share(const std::string& directory, std::span<const ManifestFile> fi
   return copier->finish();
 }
 
-// How keys begin in format 1: for a tensor that only one rank has, for a value, and for a digest.
+// In format 1 the keys of a file begin with these words: "rank." for a tensor that only one rank has,
+// "value:" for a value, and "xxh3:" for a digest.
 constexpr std::string_view kOfRankKey = "rank.";
 constexpr std::string_view kValueKey = "value:";
 constexpr std::string_view kDigestKey = "xxh3:";
@@ -255,8 +261,8 @@ void add_header(CheckpointManifest& manifest, std::uint32_t file, const Safetens
     if (key.starts_with(kValueKey)) manifest.shared.values[key.substr(kValueKey.size())] = value;
 }
 
-// Computes the digests of the file's chunks. kCorrupt if the digest of the whole file does not
-// match the manifest.
+// Computes the digests of the file's chunks. Returns kCorrupt if the digest of the whole file is not the one
+// in the manifest.
 Status find_chunks(const std::string& path, ManifestFile& file) {
   const auto fd = open_file(path, file.size_bytes);
   if (!fd) return std::unexpected(fd.error());
@@ -320,7 +326,8 @@ class Places {
   }
 
   const std::vector<Place>& of_file(std::size_t file) const { return of_file_[file]; }
-  // Returns the first tensors in this range of the file, each with the byte at which it begins.
+  // Returns the names of the first tensors in this range of the file. Each has the byte at which the tensor
+  // begins.
   std::vector<std::string> in(std::size_t file, std::uint64_t begin, std::uint64_t end) const {
     constexpr std::size_t kMost = 4;
     std::vector<std::string> names;
@@ -378,7 +385,8 @@ class Verification {
     });
     std::vector<Damage> damages;
     for (Found& found : found_) {
-      // If a file cannot be opened or read, each piece of work on it has the same error. Reports it once.
+      // The work on a file is done in pieces. If the file cannot be opened or read, every piece has the same
+      // error, and only the first one is reported.
       if (!damages.empty() && damages.back().text == found.damage.text) continue;
       damages.push_back(std::move(found.damage));
     }
@@ -386,8 +394,8 @@ class Verification {
   }
 
  private:
-  // Checks the types, shapes and places in the file's header against the manifest, because other tools
-  // read the header.
+  // Muster itself reads only the manifest, but other tools read the header of the file. So this function
+  // checks that the header has the same types, shapes and places of the tensors as the manifest.
   void look_at_header(std::size_t index) {
     const std::string path = directory_ + "/" + manifest_.files[index].name;
     const auto header = read_header(path);

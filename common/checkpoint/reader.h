@@ -1,8 +1,8 @@
-// Reads parts of a checkpoint's files and returns only bytes that match the manifest: for each range it reads
-// the chunks that contain it and compares their digests.
+// Reads parts of a checkpoint's files. It returns only bytes that match the manifest: it reads all chunks
+// that contain some of the bytes, and checks the digests of these chunks.
 //
-// The functions block, keep nothing between calls, and end their threads before they return. Several threads
-// can call them. plan_slice() (saved_tensor.h) finds the ranges.
+// The functions block. They keep nothing from one call to the next, and end their threads before they return.
+// Several threads can call them. plan_slice() (saved_tensor.h) finds the ranges to read.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,16 @@
 
 namespace muster {
 
-// A request to read what one stored part holds of a slice. `target` is where the slice begins in memory.
+// A request to read from one stored part: the elements of a slice that this part has. `target` is the place
+// in memory where the slice begins.
 struct PartRequest {
   std::string_view tensor;  // for messages
   PartCopy copy;
   std::byte* target = nullptr;
 };
 
-// Returns the requests that read one slice of a tensor. `target` has room for all bytes of the slice. Fails
-// if plan_slice() fails.
+// Returns the requests that read one slice of a tensor. `target` must have room for all bytes of the slice.
+// Returns the error of plan_slice() if that fails.
 Expected<std::vector<PartRequest>> requests_for(std::string_view name, const SavedTensor& tensor,
                                                 const Slice& slice, std::byte* target);
 
@@ -34,14 +35,15 @@ enum class ReadBy {
   kMapping,  // a mapping of files that are in memory and that no process shortens
 };
 
-// Performs all requests with that many threads, and reads each chunk only once. `directory` holds the files.
-// kCorrupt names file, bytes and tensor. After an error, discard what was read. kNotFound: a file is missing.
+// Performs all requests, with `threads` threads. The files are in `directory`. Each chunk is read only once.
+// Returns kNotFound if a file is missing. Returns kCorrupt if bytes are damaged, with the file, the bytes and
+// the tensor in the message. After an error, do not use the data that was read.
 Status read_parts(const std::string& directory, std::span<const ManifestFile> files,
                   std::vector<PartRequest> requests, int threads = 1, ReadBy by = ReadBy::kCache);
 
-// Completes a manifest of format 1: reads its contents from the headers of its files. If `verified`, also
-// reads and checks all bytes of the files, and computes the chunk digests that format 1 lacks. Returns a
-// manifest of format 2 unchanged.
+// Completes a manifest of format 1, which lacks the contents. The contents come from the headers of its
+// files. If `verified` is true, this also reads and checks all bytes of the files, and computes the digests
+// of the chunks, which format 1 lacks, too. If the manifest has format 2, this returns it unchanged.
 Expected<CheckpointManifest> with_contents(const std::string& directory, CheckpointManifest manifest,
                                            bool verified);
 
@@ -59,12 +61,13 @@ struct Damage {
 
 struct VerifyOptions {
   int threads = 4;
-  // Gets the number of bytes read since the last call. Any of the threads calls it, one at a time.
+  // Called with the number of bytes that were read since the last call. The call can come on any of the
+  // threads, but never on two at once.
   std::function<void(std::uint64_t)> progress = {};
 };
 
-// Reads every byte of every file, bypassing the page cache if possible. Returns all damage, in the order of
-// files and bytes; empty if the checkpoint is whole.
+// Reads every byte of every file. If possible, the reads bypass the page cache. Returns all damage, in the
+// order of the files and bytes. If the checkpoint is whole, the result is empty.
 std::vector<Damage> verify_files(const std::string& directory, const CheckpointManifest& manifest,
                                  const VerifyOptions& options);
 

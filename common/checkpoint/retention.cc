@@ -7,7 +7,7 @@ namespace muster {
 
 namespace {
 
-// Returns the usable checkpoints that count, newest first.
+// Returns the checkpoints that are usable and count. The newest one comes first.
 std::vector<CheckpointId> good_ones(const std::vector<KnownCheckpoint>& known) {
   std::vector<CheckpointId> good;
   for (const KnownCheckpoint& each : known)
@@ -29,7 +29,8 @@ class Retention {
     if (plan.best > 0 && plan.best_by) best_ = ranked(known, *plan.best_by);
     newest_ = plan.newest;
     if (!newest_ && !good_.empty()) newest_ = good_.front();
-    // Damaged checkpoints that count and are newer than `last_` stay too: someone might repair them.
+    // Some damaged checkpoints are newer than `last_`. If they count, they stay, because someone might repair
+    // them.
     if (!good_.empty()) last_ = good_[std::min(std::max(plan.last, std::size_t{1}), good_.size()) - 1];
   }
 

@@ -1,7 +1,8 @@
-// Decides which checkpoints of a directory to keep; has no effects.
+// Decides which checkpoints of a directory are kept. It does not remove anything itself.
 //
-// The caller reads the directory first (catalog.h) and removes checkpoints afterwards (directory.h). Keeps
-// every checkpoint that might belong to another training, or that another process might be writing.
+// The caller reads the directory before (catalog.h), and removes checkpoints after the decision
+// (directory.h). A checkpoint is always kept if it might belong to another training, or if another process
+// might be writing it.
 #pragma once
 
 #include <map>
@@ -14,7 +15,7 @@
 
 namespace muster {
 
-// The facts about a directory step-S.attempt-A.
+// The facts about one directory with a name such as step-300.attempt-2.
 struct KnownCheckpoint {
   CheckpointId id;
   bool committed = false;
@@ -25,8 +26,8 @@ struct KnownCheckpoint {
 };
 
 struct RetentionPlan {
-  // Keeps everything newer than this checkpoint, because another process might be writing it. By default this
-  // is the newest usable checkpoint that counts.
+  // All checkpoints that are newer than this one stay, because another process might be writing them. If this
+  // is empty, the newest usable checkpoint that counts is taken.
   std::optional<CheckpointId> newest = {};
   std::size_t last = 1;     // keep this many of the newest
   std::uint64_t every = 0;  // keep those whose step is a multiple of this; 0: keep none for this reason
@@ -44,10 +45,12 @@ struct RetentionDecision {
   bool operator==(const RetentionDecision&) const = default;
 };
 
-// Returns the usable checkpoints that count and have the metric: best first, equal ones by falling step.
+// Returns the usable checkpoints that count and have the metric. The best one comes first. If two are equal,
+// the one with the higher step comes first.
 std::vector<CheckpointId> ranked(const std::vector<KnownCheckpoint>& known, const BestBy& by);
 
-// Returns a decision for each of `known`, in their order. Whatever the plan says, keeps:
+// Returns a decision for each of `known`, in the same order. Some checkpoints are kept whatever the plan
+// says:
 // - the newest usable checkpoint that counts
 // - the checkpoint from which the newest attempt resumed
 // - pinned checkpoints

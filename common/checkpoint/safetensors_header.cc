@@ -38,8 +38,8 @@ Expected<HeaderTensor> parse_header_tensor(const std::string& name, const nlohma
   return tensor;
 }
 
-// Checks that the tensors cover the data without gaps or overlap, and makes their offsets relative to the
-// file.
+// Checks that the tensors cover the data, without gaps and without overlap. Then it changes their offsets, so
+// that they count from the beginning of the file.
 Status place_in_file(std::vector<HeaderTensor>& tensors, std::uint64_t data_begin, std::uint64_t file_bytes) {
   std::ranges::sort(tensors, {}, [](const HeaderTensor& tensor) {
     return std::tie(tensor.begin_bytes, tensor.size_bytes, tensor.name);

@@ -23,10 +23,11 @@ constexpr std::array<DtypeRow, 22> kDtypes = {{
 }};
 static_assert(kDtypes[static_cast<std::size_t>(Dtype::kC64)].name == "C64");
 
-// Returns the size in bits, or nothing if an extent is negative or the size exceeds `2^63 - 1`.
+// Returns the number of bits of a tensor. Returns nothing if an extent is negative, or if there are more than
+// `2^63 - 1` bits.
 std::optional<std::uint64_t> bits_of(Dtype dtype, const Extents& shape) {
   std::int64_t bits = bits_of(dtype);
-  // An extent of 0 makes the size 0. The product of the other extents must not overflow even then, because
+  // If an extent is 0, the size is 0. Even then the product of the other extents must not overflow, because
   // torch multiplies them.
   for (const std::int64_t extent : shape) {
     if (extent < 0 || (extent > 0 && __builtin_mul_overflow(bits, extent, &bits))) return std::nullopt;
@@ -48,7 +49,8 @@ std::int64_t end_of(const Slice& slice, std::size_t d) {
   return slice.offsets[d] + slice.sizes[d];
 }
 
-// Returns the common part of two slices of one tensor; nothing if it has no elements.
+// Returns the part that two slices of one tensor have in common. Returns nothing if that part has no
+// elements.
 std::optional<Slice> common_of(const Slice& left, const Slice& right) {
   Slice common;
   for (std::size_t d = 0; d < left.sizes.size(); ++d) {
@@ -61,7 +63,7 @@ std::optional<Slice> common_of(const Slice& left, const Slice& right) {
   return common;
 }
 
-// Returns a text such as "[0:50,0:128]". Works for any slice, even one outside its tensor.
+// Returns a text, for example "[0:50,0:128]". This works for any slice, even for one outside its tensor.
 std::string text_of(const Slice& slice) {
   std::string text;
   for (std::size_t d = 0; d < std::min(slice.offsets.size(), slice.sizes.size()); ++d) {
@@ -73,7 +75,8 @@ std::string text_of(const Slice& slice) {
   return text + (slice.sizes.empty() ? "[]" : "]");
 }
 
-// Returns the dimension along which the parts are split: the one with the most different offsets.
+// Returns the dimension along which the tensor is split into parts. It takes the dimension in which the parts
+// have the most different offsets.
 std::size_t dimension_of_cuts(const SavedTensor& tensor) {
   std::size_t chosen = 0;
   std::size_t most = 0;
@@ -119,7 +122,7 @@ struct BitCopy {
   std::vector<PartCopy::Loop> loops;
 };
 
-// Plans the copy of `common`, which `part` and `wanted` both contain. All numbers are in bits.
+// Plans how to copy `common`, a slice that lies in both `part` and `wanted`. All numbers are in bits.
 BitCopy plan_part(const Slice& part, const Slice& wanted, const Slice& common, std::uint64_t element) {
   BitCopy copy{.part_begin = 0, .target_begin = 0, .run = element, .loops = {}};
   const auto part_strides = strides_of(element, part.sizes);
@@ -139,7 +142,7 @@ BitCopy plan_part(const Slice& part, const Slice& wanted, const Slice& common, s
   return copy;
 }
 
-// Converts a plan from bits to bytes. Returns nothing if the copy would split a byte.
+// Converts a plan from bits to bytes. Returns nothing if a copy would begin or end within a byte.
 std::optional<PartCopy> in_bytes(const BitCopy& bits, const StoredPart& part) {
   std::uint64_t odd = bits.part_begin | bits.target_begin | bits.run;
   PartCopy copy{.file = part.file,
@@ -194,8 +197,9 @@ Status check_parts(const SavedTensor& tensor) {
       return failure(ErrorCode::kCorrupt, "its part {} does not fill whole bytes", text_of(part.slice));
     covered += *part_bits;
   }
-  // Without overlap each part is counted once, so the sum shows whether any part is missing. The sum cannot
-  // overflow, because parts within the tensor that do not overlap cannot be larger than the tensor.
+  // The parts do not overlap. So each byte is counted once, and the sum shows whether some part is missing.
+  // The sum cannot overflow, because parts that lie within the tensor and do not overlap are together not
+  // larger than the tensor.
   if (*bits != 0) {
     if (Status apart = check_overlap(tensor); !apart) return apart;
   }

@@ -69,20 +69,21 @@ struct SavedTensor {
   bool operator==(const SavedTensor&) const = default;
 };
 
-// Returns the size of a tensor with this shape. Returns nothing if an extent is negative, or if the size
-// overflows or is not a whole number of bytes.
+// Returns the size of a tensor of this shape, in bytes. Returns nothing if an extent is negative, if the size
+// overflows, or if it is not a whole number of bytes.
 std::optional<std::uint64_t> bytes_of(Dtype dtype, const Extents& shape);
 
-// Returns kCorrupt unless the parts cover the tensor exactly, without gaps or overlap. A part without
-// elements is allowed only if the tensor has no elements.
+// Checks that the parts cover the tensor exactly, without gaps and without overlap. If they do not, returns
+// kCorrupt. A part may have no elements only if the tensor has none.
 Status check_parts(const SavedTensor& tensor);
 
-// Returns the name of a part in its file: "model.weight", or "model.weight[0:50,0:128]" for a slice.
+// Returns the name of a part in its file. For a whole tensor it is like "model.weight", and for a slice it is
+// like "model.weight[0:50,0:128]".
 std::string part_name(std::string_view name, const Extents& shape, const Slice& slice);
 
-// Describes how to copy the elements of a slice that one part holds into a buffer for the slice. The
-// copy consists of runs of bytes. Each run is contiguous in the file and in the buffer, and the runs
-// have regular strides.
+// Describes a copy of elements: from one part of a tensor in a file to a buffer for a slice. It copies those
+// elements of the slice that the part has. The copy consists of runs of bytes. Each run is contiguous in the
+// file and in the buffer. The distances between runs are regular.
 struct PartCopy {
   struct Loop {
     std::uint64_t count;
@@ -98,12 +99,13 @@ struct PartCopy {
   std::uint64_t bytes() const;
 };
 
-// Returns the copies that fill this slice; none if it has no elements. The parts must cover the tensor.
-// kInvalidArgument if the slice is not within the tensor, or if it would split a byte of a type smaller
-// than 8 bits.
+// Returns the copies that fill this slice. There are none if the slice has no elements. The parts must cover
+// the tensor. Returns kInvalidArgument if the slice is not within the tensor. If a type has elements of less
+// than 8 bits, also returns it if the slice would split a byte.
 Expected<std::vector<PartCopy>> plan_slice(const SavedTensor& tensor, const Slice& wanted);
 
-// Calls run(file_begin, target_begin, bytes) for each run, in file order, until run() returns false.
+// Calls run(file_begin, target_begin, bytes) for each run of the copy, in the order of the file. If run()
+// returns false, stops.
 template <class Run>
 bool for_each_run(const PartCopy& copy, Run&& run) {
   std::vector<std::uint64_t> at(copy.loops.size(), 0);

@@ -15,11 +15,12 @@ struct HostAddress {
   bool loopback = false;
 };
 
-// Returns the addresses of all interfaces that are up, in the kernel's order. Leaves out link-local
-// addresses, because other hosts cannot use them.
+// Returns the addresses of all interfaces that are up, in the order of the kernel. Link-local addresses are
+// left out, because other hosts cannot use them.
 std::vector<HostAddress> host_addresses();
 
-// Returns what an agent reports in its Hello: each address that is not loopback, as "eth0 10.77.0.10/24".
+// Returns the addresses that an agent reports in its Hello, for example "eth0 10.77.0.10/24". Loopback
+// addresses are left out.
 std::vector<std::string> addresses_to_tell();
 
 }  // namespace muster::net

@@ -19,16 +19,16 @@ class Channel {
   using OnClosed = std::function<void(const Error& why)>;
   virtual ~Channel() = default;
 
-  // From now on calls `on_frame` for each frame, in order of arrival. When the channel ends, calls
-  // `on_closed` once, with the reason: kUnavailable if the peer has closed it, kCorrupt if the peer has sent
-  // bytes that are not a frame.
+  // From now on `on_frame` is called for each frame, in the order in which they arrive. When the channel
+  // ends, `on_closed` is called once, with the reason. It is kUnavailable if the peer has closed the channel,
+  // and kCorrupt if the peer has sent bytes that are not a frame.
   virtual void start(OnFrame on_frame, OnClosed on_closed) = 0;
-  // Queues encoded frames: `frames`, then `more`. Does nothing once the channel is closed.
+  // Queues encoded frames: first `frames`, and then `more`. If the channel is closed, this does nothing.
   virtual void send(std::string_view frames, std::string_view more = {}) = 0;
   virtual std::size_t backlog_bytes() const = 0;
   virtual bool closed() const = 0;
-  // Closes the channel. The handlers are not called any more. Queued frames are still written if this is
-  // possible without waiting.
+  // Closes the channel. From now on no handler is called. Frames that are queued are still written, as far as
+  // that is possible without waiting.
   virtual void close() = 0;
 };
 

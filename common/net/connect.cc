@@ -18,14 +18,15 @@ using Connected = Expected<std::shared_ptr<Connection>>;
 constexpr Duration kPauseWhenTurnedAway = std::chrono::milliseconds(100);
 constexpr Duration kHeadStart = std::chrono::milliseconds(50);
 
-// Shared by the tasks that call the listeners at the same time.
+// Several tasks call the listeners at the same time. This is the data that they share.
 struct Race {
   Race(const asio::any_io_executor& executor, Duration limit, std::size_t count)
       : over(executor, limit), head_start(executor), failures(count), running(count) {}
 
   asio::steady_timer over;  // canceled when one task has connected, or all have failed
-  // Until this timer ends, only the first connection makes a handshake. Usually all addresses reach the same
-  // launcher, and a handshake takes longer than everything else that an agent does at its start.
+  // Until this timer ends, only the first connection that was made starts a TLS handshake; the others wait. A
+  // handshake takes longer than everything else that an agent does at its start, and usually all addresses
+  // reach the same launcher.
   asio::steady_timer head_start;
   bool has_first = false;
   std::vector<std::string> failures;  // by listener
@@ -36,7 +37,8 @@ struct Race {
   std::vector<std::weak_ptr<Connection>> connections;
 };
 
-// Ends the head start when this object is destroyed, so that other connections make handshakes.
+// Ends the head start of the first connection when this object is destroyed. Then the other connections also
+// make their handshakes.
 class HeadStart {
  public:
   explicit HeadStart(std::shared_ptr<Race> race) : race_(std::move(race)) {}
@@ -50,12 +52,13 @@ class HeadStart {
   std::shared_ptr<Race> race_;
 };
 
-// Whether the listener has turned the caller away because it has too many unproven connections.
+// `away` tells whether the listener has turned the caller away. It does so if too many connections to it have
+// not yet proved who they are.
 struct Turn {
   bool away = false;
 };
 
-// Connects once, and sets `turn`. `race`: null if there is only one listener.
+// Connects once, and sets `turn`. If there is only one listener, `race` is null.
 awaitable<Connected> call_once(Endpoint listener, std::string identity, Key key, Duration limit,
                                std::shared_ptr<Race> race, std::shared_ptr<Turn> turn) {
   const auto executor = co_await asio::this_coro::executor;
@@ -96,7 +99,7 @@ awaitable<Connected> call_once(Endpoint listener, std::string identity, Key key,
   co_return connection;
 }
 
-// Connects, and tries again as long as the listener turns the caller away, until `limit` has passed.
+// Connects. If the listener turns the caller away, tries again, until `limit` has passed.
 awaitable<Connected> call(Endpoint listener, std::string identity, Key key, Duration limit,
                           std::shared_ptr<Race> race) {
   const TimePoint deadline = Clock::now() + limit;

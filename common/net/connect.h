@@ -1,5 +1,5 @@
-// Connects to a listener over TLS: at one address, or at the first of several addresses where it proves that
-// it has the key.
+// Connects to a listener over TLS. The caller gives one address or several. If there are several, the first
+// connection is used on which the listener proves that it has the key.
 //
 // Addresses are numeric, so that no name server is needed. Call the functions on one thread.
 #pragma once
@@ -19,14 +19,15 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
-// Connects to a listener and completes the handshake. A listener with too many unproven connections closes a
-// connection before it has sent anything. If this happens, connect() tries again until `limit` has passed.
+// Connects to a listener and completes the handshake. If a listener has too many connections that have proved
+// nothing yet, it closes a new connection before it has sent anything. In that case connect() tries again,
+// until `limit` has passed.
 awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, std::uint16_t port,
                                                          std::string identity, Key key, Duration limit);
 
-// Connects to all of `listeners`, which are addresses of one listener, at the same time. Proves this side's
-// identity only on the first connection whose peer proves to have the key, and closes the other connections.
-// The error has a clause for each address.
+// Connects to all of `listeners` at the same time. They are addresses of one and the same listener. On the
+// first connection whose peer proves that it has the key, this side proves its identity. The other
+// connections are closed, and this side proves nothing on them. An error has a clause for each address.
 awaitable<Expected<std::shared_ptr<Connection>>> connect_to_any(std::vector<Endpoint> listeners,
                                                                 std::string identity, Key key,
                                                                 Duration limit);

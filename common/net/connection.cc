@@ -41,7 +41,7 @@ awaitable<Status> Connection::handshake(Duration limit, std::function<bool()> ma
   if (tls_ == nullptr) co_return Status{};
   may_prove_ = std::move(may_prove);
   auto self = shared_from_this();  // keeps this object alive while the coroutine waits
-  // Shared, because the timer's handler may run after this coroutine is gone.
+  // The timer's handler may run after this coroutine has ended. So both share this object.
   struct Progress {
     bool expired = false;
     bool done = false;
@@ -85,8 +85,8 @@ void Connection::start(OnFrame on_frame, OnClosed on_closed) {
   });
 }
 
-// Passes frames to the handlers until the connection ends. Does not begin within start(), so that start()'s
-// caller can first finish with the connection.
+// Passes frames to the handlers until the connection ends. The first frame is not passed within start(), so
+// the caller of start() can first finish its own work with the connection.
 awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
   for (;;) {
     auto frame = co_await self->receive();
@@ -100,7 +100,7 @@ awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
   }
 }
 
-// Reads once and splits the bytes into frames.
+// Reads from the socket once, and splits the bytes into frames.
 awaitable<Status> Connection::read_more() {
   boost::system::error_code error;
   const std::span<char> place =
@@ -165,8 +165,8 @@ void Connection::write_later() {
   });
 }
 
-// Writes at once, so that a frame does not wait for the event loop, but never blocks. Does not report errors,
-// because the reader also notices that the connection is closed.
+// Writes as many bytes as the socket takes without blocking. The frame then need not wait for the event loop.
+// Errors are not reported here, because the reader also notices that the connection is closed.
 std::size_t Connection::write_what_fits(std::string_view first, std::string_view second) {
   iovec parts[] = {{const_cast<char*>(first.data()), first.size()},
                    {const_cast<char*>(second.data()), second.size()}};
@@ -183,7 +183,7 @@ const std::string& Connection::identity() const {
   return tls_->identity();
 }
 
-// Ends the connection in such a way that the reader reports that the peer has closed it.
+// Shuts the socket down. The reader then reports that the peer has closed the connection.
 void Connection::break_off() {
   nobody_reads_ = true;
   queue_.clear();

@@ -27,25 +27,26 @@ Socket adopt_socket(const asio::any_io_executor& executor, int fd);
 
 class Connection final : public Channel, public std::enable_shared_from_this<Connection> {
  public:
-  // Without `tls` the bytes are not encrypted, so use this only for sockets that other machines cannot reach.
+  // Without `tls` the bytes are not encrypted. Use such a connection only for a socket that no other machine
+  // can reach.
   static std::shared_ptr<Connection> make(Socket socket, std::unique_ptr<TlsSession> tls);
 
-  // Completes the TLS handshake, in which both sides prove that they have the key. Does nothing without TLS.
-  // Errors: kTimedOut after `limit`, kPermission if the peer does not have the key. On a client, `may_prove`,
-  // if given, is called when the server has proven itself and before the client does. If it returns false,
-  // the handshake ends with kUnavailable.
+  // Completes the TLS handshake. In it, both sides prove that they have the key. Without TLS this does
+  // nothing. Returns kTimedOut after `limit`, and kPermission if the peer does not have the key. A client can
+  // pass `may_prove`. It is called when the server has proved that it has the key, and before the client
+  // proves the same. If it returns false, the handshake ends with kUnavailable.
   awaitable<Status> handshake(Duration limit, std::function<bool()> may_prove = {});
-  // Waits for the next frame. Use it instead of start(). Errors: kUnavailable if the peer has closed the
-  // connection, kCorrupt if the peer has sent bytes that are not a frame. Close the connection after an
-  // error.
+  // Waits for the next frame. A caller uses either this function or start(). Returns kUnavailable if the peer
+  // has closed the connection, and kCorrupt if the peer has sent bytes that are not a frame. After an error,
+  // close the connection.
   awaitable<Expected<wire::Frame>> receive();
   void start(OnFrame on_frame, OnClosed on_closed) override;
   void send(std::string_view frames, std::string_view more = {}) override;
   std::size_t backlog_bytes() const override { return queue_.size(); }
-  // Returns the identity that the peer has proven. For the server's side of TLS.
+  // On the server's side of TLS, returns the identity that the peer has proved.
   const std::string& identity() const;
   bool closed() const override { return !socket_.is_open(); }
-  // As Channel::close(). A pending receive() ends with kUnavailable.
+  // Closes the connection, as Channel::close() says. If a receive() is waiting, it ends with kUnavailable.
   void close() override;
 
  private:
@@ -62,7 +63,7 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   wire::FrameReader reader_;
   std::deque<wire::Frame> frames_;
   Status broken_;  // if an error: no more frames follow those in `frames_`
-  // close() does not clear these functions, because one of them may be calling it.
+  // close() leaves these functions as they are, because the call of close() may come from one of them.
   OnFrame on_frame_;
   OnClosed on_closed_;
   ByteQueue queue_;  // bytes to be written

@@ -28,16 +28,18 @@ class KeptStream : public std::enable_shared_from_this<KeptStream> {
   KeptStream& operator=(const KeptStream&) = delete;
   ~KeptStream() { stream_->close(); }
 
-  // Returns the channel of the next conversation. Frames that arrive before the channel's start() wait for
-  // it. When the peer sends kJobOver, the channel reports its end, and afterwards `on_over` is called.
+  // Begins the next conversation, and returns its channel. If frames arrive before the channel's start(),
+  // they wait for it. When the peer sends kJobOver, the channel reports its end, and after that `on_over` is
+  // called.
   std::shared_ptr<Channel> converse(std::function<void()> on_over = {});
-  // Waits until the peer has sent a frame in the newest conversation. Returns false if the deadline has
-  // passed first, or the stream has ended.
+  // Waits until the peer has sent a frame in the newest conversation. Returns true if it has. Returns false
+  // if the deadline passes first, or if the stream ends.
   awaitable<bool> answered(TimePoint deadline);
 
   void send_job_over();
   void send_next_job(const std::vector<std::string>& words);
-  // Returns the words of the peer's kNextJob, if one has come since the last call.
+  // Returns the words of a message kNextJob, if the peer has sent one since the last call. Otherwise returns
+  // nothing.
   std::optional<std::vector<std::string>> take_next_job();
 
   bool closed() const { return stream_->closed(); }

@@ -27,8 +27,8 @@ class Listener {
   };
   using OnConnection = std::function<void(std::shared_ptr<Connection>)>;
 
-  // Opens the port; connections wait until start(). Port 0: any free port. Errors name the address and the
-  // port.
+  // Opens the port. Connections wait until start() is called. If `port` is 0, the system chooses a free port.
+  // The message of an error has the address and the port.
   static Expected<std::unique_ptr<Listener>> open(const asio::any_io_executor& executor,
                                                   const std::string& address, std::uint16_t port);
   std::uint16_t port() const;

@@ -1,13 +1,13 @@
-// Writes a log file in parts. NAME.log is the part that is being written. NAME.1.log, NAME.2.log and so on
-// are the earlier parts, and NAME.1.log is the oldest.
+// Writes a log file in parts. NAME.log is the part that is being written. The earlier parts are NAME.1.log,
+// NAME.2.log and so on; NAME.1.log is the oldest one.
 //
-// - Log files can share a budget, and together never use more bytes than it allows.
-// - When NAME.log has an eighth of the budget, a new part begins, at the end of a line if there is one.
+// - Several log files can share a budget. Together they never use more bytes than it allows.
+// - When NAME.log has reached an eighth of the budget, a new part begins. If there is a line end, it begins
+//   there.
 // - To make room, the oldest parts of all log files are removed. But the newest earlier part of each log file
 //   is only emptied, so that readers see that something is missing.
-// - Without a budget there is only NAME.log, without a limit.
-// Parts are never overwritten. The functions block as files do. Only one thread at a time is allowed to call
-// them.
+// - Without a budget there is only NAME.log, and it has no limit. Parts are never overwritten. The functions
+//   block, as files do. Only one thread at a time is allowed to call them.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,8 @@ struct LogBudget {
 
 class LogParts {
  public:
-  // `reserved`: a descriptor that is closed when the file is opened, so that there is one for the file.
+  // `reserved` is any open descriptor. It is closed just before the file is opened, so that a descriptor for
+  // the file is free.
   LogParts(std::string path, UniqueFd reserved, std::shared_ptr<LogBudget> budget)
       : path_(std::move(path)), fd_(std::move(reserved)), budget_(std::move(budget)) {}
   // Call these before open():
@@ -48,29 +49,30 @@ class LogParts {
   void set_mode(unsigned mode) { mode_ = mode; }
   void set_aside() { sets_aside_ = true; }
   void set_new() { is_new_ = true; }
-  // Counts the content of an existing file as written, so that read() can return it. Errors name the file.
+  // Makes an existing file readable with read(): counts its content as if this object had written it. An
+  // error names the file.
   Status take_over();
-  // Opens the file for appending, and makes its directory. Does nothing if the file is open. Errors name the
-  // file.
+  // Opens the file to append to it, and makes the file's directory. If the file is open, this does nothing.
+  // An error names the file.
   Status open();
-  // Writes `bytes`, and removes from its front what was written. After an error, call it again with what is
-  // left.
+  // Writes `bytes`, and removes the written part from the front of `bytes`. If this fails, the caller can try
+  // again with the rest.
   Status write(std::string_view& bytes);
   void close() { fd_.reset(); }
-  // Returns how many bytes were written, in all parts.
+  // Returns how many bytes were written to all parts together.
   std::uint64_t written_bytes() const { return cut_bytes_ + size_bytes_; }
   struct Piece {
     std::uint64_t offset = 0;  // in the log file, counted over all parts
     std::string bytes;
   };
-  // Reads at most `limit_bytes` from `offset` on. If this part was removed, reads from the first later byte
-  // that is still there. The piece is empty at the end of the file. Only for a file that was new when it was
-  // opened, or after take_over(). Errors name the file.
+  // Reads at most `limit_bytes` bytes, beginning at `offset`. If that part of the log was removed, reads from
+  // the first later byte that is still there. At the end of the file, the piece is empty. Call this only for
+  // a file that was new when it was opened, or after take_over(). An error names the file.
   Expected<Piece> read(std::uint64_t offset, std::size_t limit_bytes) const;
   const std::string& path() const { return path_; }
 
  private:
-  // Returns how many of these bytes fit into the current part; 0: a new part must begin first.
+  // Returns how many of these bytes still fit into the current part. If it is 0, a new part must begin first.
   std::size_t fitting(std::string_view bytes) const;
   Status cut();
   void make_room(std::size_t bytes);

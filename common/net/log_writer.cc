@@ -17,10 +17,11 @@ namespace muster::net {
 
 namespace {
 
-// Bytes per write. The pieces are small, because each completed write shows that the file system responds.
+// The number of bytes that are written at once. It is small, because each completed write shows that the file
+// system responds.
 constexpr std::size_t kPieceBytes = 256 << 10;
-// If a queue gets this many bytes at once, it is enlarged to kRoomyBytes, because more may arrive before they
-// are written.
+// If this many bytes come into a queue at once, the queue gets room for kRoomyBytes, because more bytes may
+// arrive before these are written.
 constexpr std::size_t kMuchBytes = 32 << 10;
 constexpr std::size_t kRoomyBytes = 768 << 10;
 constexpr std::size_t kSpareBytes = 16 << 20;  // of memory that is kept for other queues
@@ -29,12 +30,12 @@ constexpr Duration kLastStall = std::chrono::milliseconds(200);
 constexpr Duration kLastLimit = std::chrono::seconds(1);
 constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 
-// The threads of all writers. A thread whose writer is gone waits for the next one: an agent of many jobs has
-// one writer after the other, and starting a thread takes longer than most writes. Threads are detached,
-// because they may hang.
+// The threads of all writers. When the writer of a thread is gone, the thread waits for the next writer. An
+// agent of many jobs has one writer after the other, and to start a thread takes longer than most writes. The
+// threads are detached, because they may hang.
 class WriterThreads {
  public:
-  // Never destroyed: threads may wait until the process ends.
+  // The object is never destroyed, because threads may wait in it until the process ends.
   static WriterThreads& all() {
     static auto* const threads = new WriterThreads;
     return *threads;
@@ -79,19 +80,21 @@ class WriterThreads {
 struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   explicit Shared(asio::any_io_executor its_executor) : executor(std::move(its_executor)) {}
 
-  // Wakes the thread once the executor's current handler has returned. Call under the lock.
+  // Arranges that the thread is woken when the current handler of the executor has returned. The caller must
+  // have the lock.
   void call_later();
   void call();
   Status start();
   void run();
-  // Writes for the first file of `listed`. Releases the lock meanwhile.
+  // Writes bytes for the first file of `listed`. This function releases the lock while it writes, and takes
+  // it again.
   void serve(std::unique_lock<std::mutex>& lock);
-  // Answers the first request in `asked`. Releases the lock meanwhile.
+  // Answers the first request in `asked`. This function releases the lock while it works, and takes it again.
   void answer(std::unique_lock<std::mutex>& lock);
   void write(File& file, std::string_view bytes);
   void tell(File& file, const Error& error);
-  // Returns whether the file system still responds and `end` has not come. Call while there is something to
-  // write.
+  // Returns false if the file system has not responded for kLastStall, or if the time `end` has come.
+  // Otherwise returns true. Call this while there is something to write.
   bool lives(TimePoint end) const {
     const TimePoint now = Clock::now();
     return now < end && now < TimePoint(from_ns(alive_ns)) + kLastStall;
@@ -150,8 +153,8 @@ std::shared_ptr<LogWriter::File> LogWriter::add(std::unique_ptr<LogParts> parts,
   return file;
 }
 
-// Wakes the thread only once for everything that one handler queues. Waking it takes longer than most writes,
-// and while it runs, it competes for the lock.
+// Has the thread woken once for everything that the current handler queues. To wake it for each write would
+// be slow: that takes longer than most writes, and the woken thread competes for the lock.
 void LogWriter::Shared::call_later() {
   if (ended || std::exchange(called, true)) return;
   asio::post(executor, [shared = shared_from_this()] { shared->call(); });
@@ -235,7 +238,7 @@ void LogWriter::Shared::write(File& file, std::string_view bytes) {
   lives();
   while (!bytes.empty()) {
     std::string_view piece = bytes.substr(0, kPieceBytes);
-    // Several agents can append to one file, so a piece ends at the end of a line if possible.
+    // Several agents can append to one file. So a piece ends at the end of a line, if there is one in it.
     if (piece.size() < bytes.size()) piece = piece.substr(0, piece.rfind('\n') + 1);
     if (piece.empty()) piece = bytes.substr(0, kPieceBytes);
     bytes.remove_prefix(piece.size());

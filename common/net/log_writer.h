@@ -1,12 +1,12 @@
-// Writes log files on a separate thread, so that a blocked file system does not block the thread that logs.
+// Writes log files on a separate thread. So a blocked file system does not block the thread that logs.
 //
-// - One thread serves all files, in the order in which they got something to write. start() or the first
-//   put() starts it.
-// - put() has no limit. A caller that must limit memory checks backlog_bytes() and alive_at() first.
-// - The destructor gives the thread up to a second to write what is queued. Then the thread waits for
+// - One thread serves all files. It takes them in the order in which they got something to write. The thread
+//   is started by start(), or else by the first put().
+// - put() accepts any amount. A caller that must limit memory first checks backlog_bytes() and alive_at().
+// - The destructor gives the thread up to a second to write the queued bytes. After that the thread waits for
 //   another writer, unless it hangs in the kernel.
-// Any thread can call put(). Call all other functions on the executor's thread, which also runs the
-// callbacks.
+// Any thread can call put(). Call all other functions on the executor's thread. The callbacks also run on
+// that thread.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class LogWriter {
  public:
   class File;
   static constexpr Duration kHurryLimit = std::chrono::seconds(2);
-  // Called with the first error of a file, as one clause.
+  // Called when a file has its first error. `what` describes the error in one clause.
   using Trouble = std::function<void(const std::string& what)>;
 
   explicit LogWriter(asio::any_io_executor executor);
@@ -34,19 +34,20 @@ class LogWriter {
   LogWriter& operator=(const LogWriter&) = delete;
   ~LogWriter();
 
-  // Starts the thread now. If this fails, a later put() into another file tries again.
+  // Starts the thread now. If this fails, the first put() into some other file tries again.
   Status start();
-  // kStop: after an error nothing more is written to the file, and what follows is lost.
+  // The action after an error of a file. kStop: nothing more is written to the file, so all later output is
+  // lost.
   enum class AfterTrouble { kGoOn, kStop };
   std::shared_ptr<File> add(std::unique_ptr<LogParts> parts, Trouble trouble,
                             AfterTrouble after = AfterTrouble::kGoOn);
-  // Returns whether nothing waits to be written.
+  // Returns true if nothing waits to be written.
   bool idle() const;
-  // Returns when the file system last completed an operation of the thread; `now` if there is nothing to
-  // write.
+  // Returns when the file system last completed an operation of the thread. If there is nothing to write,
+  // returns `now`.
   TimePoint alive_at(TimePoint now) const;
-  // Waits until everything is written. Stops waiting if the file system has completed nothing for `stall`, or
-  // if kHurryLimit has passed since `in_hurry` first returned true.
+  // Waits until everything is written. It stops waiting in two cases: if the file system has completed
+  // nothing for the time `stall`, or if kHurryLimit has passed since `in_hurry` first returned true.
   awaitable<void> written(Duration stall, std::function<bool()> in_hurry) const;
 
  private:
@@ -59,10 +60,10 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
  public:
   // Queues the bytes. The first call opens the file.
   void put(std::string_view bytes);
-  // Has the thread open the file, although there is nothing to write yet.
+  // Makes the thread open the file, although there is nothing to write yet.
   void prepare() { put({}); }
-  // Closes the file once everything is written; a file without content is created. Afterwards removes the
-  // file `replaced`, unless bytes were lost. Do not call put() after this.
+  // Closes the file once everything is written. A file without content is created, too. After that, removes
+  // the file `replaced`, unless bytes were lost. Do not call put() after this.
   void close(std::string replaced = {});
   std::size_t backlog_bytes() const;
   struct Progress {
@@ -71,8 +72,8 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
     bool waiting = false;  // some bytes are not written yet
   };
   Progress progress() const;
-  // Reads what was written (LogParts::read), once no file has anything to write. The executor runs `on_read`.
-  // A file can have only one request at a time.
+  // Reads a piece of the data that was written (LogParts::read). The read begins once no file has anything to
+  // write. Then the executor calls `on_read`. A file can have only one request at a time.
   using OnRead = std::function<void(Expected<LogParts::Piece> piece)>;
   void read(std::uint64_t offset, std::size_t limit_bytes, OnRead on_read);
   // Sets a function that the executor calls whenever bytes have been written or lost. Call before the first

@@ -65,8 +65,9 @@ void MovingChannel::peer_left() {
   hear(*next_);
 }
 
-// Ignores the end of the first stream once the peer has left it. If this side's last frame was lost with that
-// stream, the peer closes both streams.
+// Handles the end of a stream; `first` tells whether it is the first one. The first stream may end once the
+// peer has moved to the second stream. If this side's last frame was lost with the first stream, the peer
+// closes both streams, and this side notices that on the second one.
 void MovingChannel::ended(const Error& why, bool first) {
   if (closed_ || (first && peer_has_left_)) return;
   close();

@@ -1,10 +1,10 @@
 // A channel that moves from one stream to another while it is used. The launcher first talks to an agent
-// through the host's shell, and over TLS once the agent has connected.
+// through the host's shell. Once the agent has connected over TLS, they use that connection.
 //
 // The launcher's side moves first, and the agent's side follows. Each side marks its last frame on the first
-// stream, and from then on its peer reads the second stream. So no frame is lost, repeated or overtaken. The
-// first stream stays open until close(). Once the peer has left the first stream, its end is ignored. A
-// channel moves only once. Use a channel on one thread.
+// stream. From then on its peer reads the second stream. So no frame is lost, no frame comes twice, and none
+// overtakes another. The first stream stays open until close(). Once the peer has left the first stream, the
+// end of this stream is ignored. A channel moves only once. Use a channel on one thread.
 #pragma once
 
 #include <memory>
@@ -17,10 +17,10 @@ class MovingChannel final : public Channel, public std::enable_shared_from_this<
  public:
   explicit MovingChannel(std::shared_ptr<Channel> first) : first_(std::move(first)) {}
 
-  // From now on sends on `next`. Call after start(), with a stream from which nothing was read yet. Closes
-  // `next` if the channel already has a second stream.
+  // From now on the channel sends on `next`. Call this after start(). Nothing may have been read from `next`
+  // yet. If the channel already has a second stream, this function closes `next` instead.
   void move_to(std::shared_ptr<Channel> next);
-  // As move_to(), but moves only when the peer has moved.
+  // Does the same as move_to(), but waits until the peer has moved.
   void follow_to(std::shared_ptr<Channel> next);
   // Returns whether both sides have left the first stream.
   bool moved() const { return has_left_ && peer_has_left_; }

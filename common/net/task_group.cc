@@ -36,11 +36,11 @@ void TaskGroup::spawn(awaitable<void> task) {
                  }));
 }
 
-// Dispatches the cancellation, so that it happens within run(). Outside run(), Asio would store the signals'
-// addresses, and a signal is destroyed if its task ends before run() is called.
+// Cancels by way of dispatch(), so that it happens within run(). If it happened outside run(), Asio would
+// store the addresses of the signals. But a signal is destroyed if its task ends before run() is called.
 void TaskGroup::cancel() {
   asio::dispatch(executor_, [tasks = cancellations_] {
-    // A canceled task can end inside emit(), which erases its element. So `next` advances first.
+    // A task can end within emit(), and then its element is erased. So `next` is moved on before the call.
     for (auto next = tasks->begin(); next != tasks->end();) {
       (next++)->emit(asio::cancellation_type::all);
     }

@@ -20,8 +20,8 @@ class TaskGroup {
   ~TaskGroup();
 
   void spawn(awaitable<void> task);
-  // Cancels all tasks: what a task waits for ends with operation_aborted, and this exception ends the task.
-  // If cancel() is called outside io_context::run(), it takes effect once run() is called.
+  // Cancels all tasks. The wait of each task ends with operation_aborted, and this exception ends the task.
+  // If cancel() is called outside io_context::run(), it takes effect when run() is called.
   void cancel();
   bool empty() const { return cancellations_->empty(); }
 

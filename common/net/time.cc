@@ -18,8 +18,8 @@ class SystemAlarm final : public Alarm {
     state_->timer.cancel();
     if (!when) return;
     state_->timer.expires_at(*when);
-    // If the wait has expired but its handler has not run yet, cancel() has no effect. So the handler checks
-    // whether `when` is still the time that was meant.
+    // If the time has come but the handler has not run yet, cancel() has no effect, and the handler runs for
+    // the old time. So the handler checks that `when` is still the time for which it was made.
     state_->timer.async_wait([state = state_, meant = *when](const boost::system::error_code& error) {
       if (error || state->when != meant) return;
       state->when.reset();

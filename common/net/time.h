@@ -13,13 +13,13 @@
 
 namespace muster::net {
 
-// Calls a function once, when a time has come. Setting another time, or destroying the alarm, cancels the
-// call.
+// Calls a function once, when a certain time has come. If another time is set, or if the alarm is destroyed,
+// the call does not come.
 class Alarm {
  public:
   virtual ~Alarm() = default;
-  // `when`: nullopt means never. With a time in the past, the function is called soon, but never inside
-  // set().
+  // Sets the time of the call. If it is nullopt, there will be no call. If it is in the past, the function is
+  // called soon, but never inside set().
   virtual void set(std::optional<TimePoint> when) = 0;
 };
 

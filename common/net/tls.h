@@ -27,18 +27,20 @@ std::optional<Key> key_from_hex(std::string_view hex);
 
 class TlsSession {
  public:
-  // Returns the key of an identity that is allowed to connect; nothing for any other.
+  // Returns the key of this identity. Returns nothing if the identity is not allowed to connect.
   using FindKey = std::function<std::optional<Key>(std::string_view identity)>;
   virtual ~TlsSession() = default;
 
-  // Takes bytes from the peer, and appends the decrypted bytes to `plain`. Returns kPermission if the
-  // handshake has failed.
+  // Takes encrypted bytes from the peer. Decrypts them, and appends the result to `plain`. Returns
+  // kPermission if the handshake has failed.
   virtual Status receive(std::string_view encrypted, std::string& plain) = 0;
-  // Encrypts `plain` for the peer. Call only if established() is true.
+  // Encrypts `plain` for the peer; take_output() then returns the result. Call this only if established() is
+  // true.
   virtual Status send(std::string_view plain) = 0;
-  // Returns the bytes to send now, including those of the handshake, and forgets them.
+  // Returns the bytes that have to be sent to the peer now, and forgets them. The bytes of the handshake are
+  // among them.
   virtual std::string take_output() = 0;
-  // Returns whether the handshake is over, and the peer has proved that it has the key.
+  // Returns whether the handshake is complete. Then the peer has also proved that it has the key.
   virtual bool established() const = 0;
   // Returns the client's identity. A server knows it once established() is true.
   virtual const std::string& identity() const = 0;
@@ -47,14 +49,15 @@ class TlsSession {
 // The interface of the module. Its functions throw no exceptions.
 class Tls {
  public:
-  // Loads the module at the first call; it stays until the program ends. An error names the file.
+  // Loads the module at the first call. The module then stays until the program ends. If this fails, the
+  // error names the file.
   static Expected<const Tls*> load();
-  // Returns the path where the program with this path looks for the module. The result has no "..".
+  // Returns the path of the module's file for a program with this path. The result has no "..".
   static std::string file_beside(const std::string& program);
 
-  // Returns the key that two agents share: HMAC-SHA256 of a label and `identity`, with the job's secret as
-  // the key. `identity`: the result of peer_identity() (common/wire/agent_identity.h). The keys for
-  // connections to the launcher are random, from make_key().
+  // Returns the key that two agents share. It is the HMAC-SHA256 of a label and `identity`, with the job's
+  // secret as the key. peer_identity() (common/wire/agent_identity.h) makes `identity`. The keys for
+  // connections to the launcher are made in another way: they are random, from make_key().
   virtual Key derive_key(const Key& secret, std::string_view identity) const = 0;
   // Returns the SHA-256 of the parts, one after the other.
   virtual Key digest(std::initializer_list<std::string_view> parts) const = 0;

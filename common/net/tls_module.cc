@@ -20,8 +20,8 @@ std::string openssl_text() {
   return reason == nullptr ? "protocol error" : reason;
 }
 
-// Makes a TLS 1.3 session with the key, because OpenSSL represents a pre-shared key as a session. The caller
-// owns the session.
+// Makes a TLS 1.3 session from the key, because in OpenSSL a pre-shared key has the form of a session. The
+// caller owns the session.
 SSL_SESSION* session_for(SSL* ssl, const Key& key) {
   SSL_SESSION* session = SSL_SESSION_new();
   CHECK(session != nullptr);
@@ -58,7 +58,7 @@ class OpenSslSession : public TlsSession {
   std::string identity_;
 };
 
-// Makes the settings that all sessions share. This takes as long as a handshake.
+// Makes the settings that all sessions share. To make them takes as long as a handshake.
 SSL_CTX* make_context(const SSL_METHOD* method) {
   SSL_CTX* const context = SSL_CTX_new(method);
   CHECK(context != nullptr);
@@ -136,7 +136,7 @@ class ServerSession final : public OpenSslSession {
       self.identity_ = name;
       *session = session_for(ssl, *key);
     }
-    // without a session the handshake fails because there is no certificate, so strangers get an error
+    // without a session the handshake fails, because there is no certificate; so a stranger gets an error
     return 1;
   }
 
@@ -148,7 +148,7 @@ class ClientSession final : public OpenSslSession {
   ClientSession(std::string identity, const Key& key) : OpenSslSession(client_context()), key_(key) {
     identity_ = std::move(identity);
     SSL_set_psk_use_session_callback(ssl_, use_session);
-    // Trusts no certificate, so that the handshake fails if the server shows a certificate instead of using
+    // No certificate is trusted. So the handshake fails if the server shows a certificate instead of using
     // the key.
     SSL_set_verify(ssl_, SSL_VERIFY_PEER, nullptr);
     SSL_set_connect_state(ssl_);
@@ -204,8 +204,8 @@ class OpenSslTls final : public Tls {
 }  // namespace muster::net
 
 extern "C" const muster::net::Tls* muster_tls() {
-  // Does not load the machine's configuration and the names of all algorithms: these sessions do not need
-  // them, and loading them takes as long as a handshake.
+  // The machine's configuration and the names of all algorithms are not loaded. These sessions do not need
+  // them, and to load them takes as long as a handshake.
   constexpr std::uint64_t kLittle = OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ADD_ALL_CIPHERS |
                                     OPENSSL_INIT_NO_ADD_ALL_DIGESTS | OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS |
                                     OPENSSL_INIT_NO_ATEXIT;

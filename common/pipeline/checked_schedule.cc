@@ -8,7 +8,7 @@ namespace muster {
 
 namespace {
 
-// The instructions that are done: operation, stage, microbatch.
+// The instructions that have been performed. Each has its operation, its stage and its microbatch.
 using Done = std::set<std::tuple<Op, int, int>>;
 
 bool is_communication(Op op) {
@@ -65,7 +65,7 @@ class Checker {
     return {};
   }
 
-  // Checks each rank separately: order and number of instructions within a stage, and memory.
+  // Checks each rank by itself: the order and the number of the instructions within a stage, and the memory.
   Status check_each_rank() const {
     for (std::size_t rank = 0; rank < schedule_.ranks.size(); ++rank) {
       const auto& order = schedule_.ranks[rank];
@@ -86,7 +86,8 @@ class Checker {
     return {};
   }
 
-  // Returns why the instruction is not allowed to follow those in `done`, or "" if it is allowed.
+  // Returns the reason if the instruction is not allowed to follow those in `done`. Returns "" if it is
+  // allowed.
   std::string why_not(const Done& done, const Instruction& each) const {
     const auto has = [&](Op op) { return done.contains({op, each.stage, each.microbatch}); };
     const bool has_gradient = has(Op::kBackward) || has(Op::kBackwardInput);
@@ -130,7 +131,8 @@ class Checker {
     }));
   }
 
-  // Checks that every stage does every microbatch's forward and backward, its reduction and its step.
+  // Checks that nothing is missing: every stage does the forward and the backward pass of every microbatch,
+  // its reduction and its step.
   Status check_wholeness() const {
     Done done;
     for (const auto& order : schedule_.ranks)
@@ -154,7 +156,8 @@ class Checker {
     return {};
   }
 
-  // Checks that for each pair of ranks the sends of one match the receives of the other, in the same order.
+  // Checks the sends and receives of each pair of ranks. Each send of one rank must have its receive on the
+  // other, and both ranks must have the same order.
   Status check_messages() const {
     if (!communicates_) return {};
     struct Message {
@@ -212,7 +215,7 @@ class Checker {
     return wrong(static_cast<std::size_t>(rank), place, at(rank, place), why);
   }
 
-  // Executes the schedule, ignoring times, to check that no rank waits forever.
+  // Plays the schedule through, without times. In this way it finds out whether some rank would wait forever.
   Status check_progress() const {
     std::vector<std::size_t> next(schedule_.ranks.size());
     Done done;
@@ -230,7 +233,8 @@ class Checker {
       const auto& order = schedule_.ranks[rank];
       if (next[rank] == order.size()) continue;
       const Instruction& each = order[next[rank]];
-      // If this is false, the instruction that runs together with `each` lacks its input.
+      // `own` says that `each` itself lacks its input. If it is false, the instruction that runs together
+      // with `each` lacks its input.
       const bool own = !has_input(done, each);
       return wrong(rank, next[rank], each,
                    fmt::format("deadlock: it waits for {}, which never comes",

@@ -8,8 +8,8 @@
 namespace muster {
 
 struct ScheduleLimits {
-  // The most microbatches whose activations a rank is allowed to hold at once, summed over its stages.
-  // Nothing: any number.
+  // The largest number of microbatches whose activations a rank may hold at once. A rank's stages are added
+  // up. If it is empty, there is no limit.
   std::optional<int> activations;
 };
 

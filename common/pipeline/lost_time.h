@@ -1,9 +1,13 @@
-// Divides the time of a pipeline's step into computing and the reasons for which ranks waited.
+// Divides the time of a pipeline's step into computing and waiting, and divides the waiting by its reasons.
 //
-// Whenever a rank does not compute, it waits. Simulating the schedule shows why. With stages that take equal
-// times, a rank still waits before its first microbatch and after its last (bubble). With the measured times,
-// it also waits for slower stages (imbalance). All other waiting counts as link: transfers of activations and
-// gradients, and any other delay. The function has no side effects.
+// A rank that does not compute waits. Two simulations of the schedule tell why:
+// - In the first one, all stages take equal times. The rank still waits, for example before its first
+//   microbatch and after its last one. That time is "bubble".
+// - In the second one, the stages take the measured times. The rank waits longer, because of slower stages.
+//   The additional time is "imbalance".
+//
+// All other waiting is "link": transfers of activations and gradients, and any other delay. The function has
+// no side effects.
 #pragma once
 
 #include <vector>
@@ -20,8 +24,8 @@ struct LostTime {   // each time is the mean over the ranks
   double link = 0;
 };
 
-// `times` has the computing times of each stage. `measured` has what each rank computed and when, in
-// the same unit.
+// `times` has the computing times of each stage. `measured` says for each rank which instructions it
+// computed, and when. Both have the same unit.
 LostTime lost_time(const Schedule& schedule, const std::vector<StageTimes>& times,
                    const std::vector<std::vector<TimedInstruction>>& measured);
 

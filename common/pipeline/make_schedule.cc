@@ -15,7 +15,7 @@ namespace {
 // The instructions of one rank. Each stage takes its microbatches in the order of their numbers.
 class RankOrder {
  public:
-  // add() ignores microbatches from `limit` on.
+  // Microbatches whose number is `limit` or higher are left out.
   explicit RankOrder(int limit) : limit_(limit) {}
 
   void forward(int stage) { add(Op::kForward, stage, of(stage).forwards++); }
@@ -26,7 +26,8 @@ class RankOrder {
     owed_.push_back({stage, microbatch});
     add(Op::kBackwardInput, stage, microbatch);
   }
-  // Adds the weight gradient that has waited longest: of `stage` if given, otherwise of any stage.
+  // Adds the gradient of weights that has waited longest. If `stage` is given, only gradients of this stage
+  // count.
   void backward_weight(std::optional<int> stage = {}) {
     const auto owed =
         std::ranges::find_if(owed_, [stage](const Owed& each) { return !stage || each.stage == *stage; });
@@ -84,7 +85,8 @@ void gpipe(const Shape& shape, int rank, RankOrder& order) {
   repeat(shape.m, [&] { order.backward(rank); });
 }
 
-// A rank runs only as many forwards ahead as the later ranks need to stay busy.
+// A rank runs some forward passes before its first backward pass: just as many as the later ranks need to
+// stay busy.
 void one_forward_one_backward(const Shape& shape, int rank, RankOrder& order) {
   const int ahead = std::min(shape.p - 1 - rank, shape.m);
   repeat(ahead, [&] { order.forward(rank); });
@@ -98,21 +100,22 @@ void one_forward_one_backward(const Shape& shape, int rank, RankOrder& order) {
 void looped_breadth_first(const Shape& shape, int rank, RankOrder& order) {
   for (int chunk = 0; chunk < shape.v; ++chunk)
     repeat(shape.m, [&] { order.forward(rank + chunk * shape.p); });
-  // The backwards start with the newest activations.
+  // The backward passes begin with the activations that were made last.
   for (int chunk = shape.v - 1; chunk >= 0; --chunk) {
     for (int microbatch = shape.m - 1; microbatch >= 0; --microbatch)
       order.backward_of(rank + chunk * shape.p, microbatch);
   }
 }
 
-// Returns the size of a round: about p microbatches. A rank runs a round through one chunk, then
-// through the next.
+// Returns the number of microbatches in a round, which is about p. A rank runs all microbatches of a round
+// through one chunk of its layers, and then through the next chunk.
 int round_of(const Shape& shape) {
   return shape.m / std::max(1, shape.m / shape.p);
 }
 
-// Before its first backward, a rank runs `hop` more forwards than the next rank. `late_weights`: how many
-// backward passes each gradient of the weights is delayed by.
+// Makes the order of an interleaved schedule. Before its first backward pass, a rank runs `hop` more forward
+// passes than the next rank. If `late_weights` is set, each gradient of the weights is computed that many
+// backward passes later.
 void interleaved(const Shape& shape, int rank, int hop, std::optional<int> late_weights, RankOrder& order) {
   const int round = round_of(shape);
   const int all = shape.m * shape.v;
@@ -183,7 +186,8 @@ void dual_pipe_v(const Shape& shape, int rank, RankOrder& order) {
     order.forward(up);
   });
   for (int i = 0; i < shape.m - 2 * shape.p + rank + 1; ++i) {
-    // On the last rank the bubble is smaller if the first forward and backward do not run together.
+    // On the last rank, the first forward and the first backward pass do not run together, because that makes
+    // the bubble smaller.
     if (i == 0 && behind == 0) {
       order.forward(down);
       order.backward(up);
@@ -196,7 +200,8 @@ void dual_pipe_v(const Shape& shape, int rank, RankOrder& order) {
     order.backward(up);
     order.together(up, down);
   });
-  // After `whole` backwards, delays the gradients of weights until the rank would otherwise wait.
+  // The first `whole` backward passes compute all gradients at once. The other passes compute the gradients
+  // of the inputs only. Their gradients of the weights follow when the rank would otherwise wait.
   const int backwards = 2 * (rank + 1);
   const int whole = (rank + 1) / 2 * 2 + (rank % 2 == 0 ? 1 : 0);
   for (int i = 0; i < backwards; ++i) {
@@ -332,7 +337,8 @@ class Communication {
   }
 
  private:
-  // Adds the rank's next instruction, or the next two if they run together, if all their inputs have arrived.
+  // Takes the rank's next instruction, or the next two if they run together. If all their inputs have
+  // arrived, adds them to the result, and returns true. Otherwise returns false.
   bool advance(std::size_t rank) {
     const auto& order = schedule_.ranks[rank];
     const std::size_t begin = next_[rank];
@@ -371,8 +377,8 @@ class Communication {
          .microbatch = each.microbatch});
   }
 
-  // Puts each stage's reduction after its last gradient and the sends that follow that gradient. Puts the
-  // steps at the end.
+  // Adds two instructions for each stage. The reduction of gradients goes after the stage's last gradient and
+  // after the sends that follow that gradient. The step of the optimizer goes to the end.
   void finish(std::size_t rank) {
     auto& order = result_.ranks[rank];
     const auto is_send = [](const Instruction& each) {

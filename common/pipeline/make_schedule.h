@@ -22,16 +22,18 @@ struct ScheduleRequest {
 
 // Returns "GPipe", "1F1B", "Interleaved1F1B" and so on.
 std::span<const std::string_view> schedule_names();
-// Returns the schedule's full name. Ignores case, blanks, - and _, and a leading "Schedule". Accepts ZBV for
-// ZBVZeroBubble.
+// Returns the full name of a schedule, or nothing if there is no such schedule. `name` can have upper or
+// lower case, blanks, '-' and '_', and it can begin with "Schedule". ZBV is a short name for ZBVZeroBubble.
 std::optional<std::string_view> find_schedule_name(std::string_view name);
 
-// Returns a schedule that only computes; with_communication() adds the other instructions. kInvalidArgument:
-// the schedule does not exist for these numbers. The message says which numbers are possible.
+// Returns a schedule that contains only computing; with_communication() adds the other instructions. Returns
+// kInvalidArgument if this schedule does not exist for these numbers. The message says which numbers are
+// possible.
 Expected<Schedule> make_schedule(std::string_view name, const ScheduleRequest& request);
 
-// Adds sends and receives, reductions of gradients, and steps. Adds each send and its receive at the same
-// time, so that two ranks send and receive in the same order. kInvalidArgument: a rank would wait forever.
+// Adds sends and receives, reductions of gradients, and steps. A send and its receive are added at the same
+// time. So two ranks always send and receive in the same order. Returns kInvalidArgument if a rank would wait
+// forever.
 Expected<Schedule> with_communication(const Schedule& schedule);
 
 }  // namespace muster

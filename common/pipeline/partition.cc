@@ -30,8 +30,8 @@ bool holds_no_more(const Holding& one, const Holding& other) {
                              [&](const auto& each) { return each.second <= other.held.at(each.first); });
 }
 
-// Returns the fullest times of each rank. At any other time, the rank holds no more for any of its stages
-// than at one of these.
+// Returns the times at which a rank holds the most activations, for each rank. A time is left out if there is
+// another one at which the rank holds at least as many for each of its stages.
 std::vector<Holding> fullest_times(const Schedule& schedule) {
   std::vector<Holding> all;
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
@@ -53,7 +53,8 @@ std::vector<Holding> fullest_times(const Schedule& schedule) {
   return all;
 }
 
-// The costs of a stage that has the layers from `first` up to, but not including, `last`.
+// Adds up the costs of consecutive layers. A stage has the layers from `first` up to, but not including,
+// `last`.
 class Sums {
  public:
   Sums(std::span<const LayerCost> layers, PartitionBy by, double parameter_copies)
@@ -76,7 +77,8 @@ class Sums {
            held *
                (activations_[last] - activations_[first] + static_cast<double>(layers_[first].input_bytes));
   }
-  // Returns an upper bound for the memory of any stage that begins at this layer or later.
+  // Returns an upper limit for the memory of a stage that begins at layer `first` or later, and that holds
+  // the activations of `held` microbatches.
   double most_memory(std::size_t first, int held) const {
     return copies_ * (parameters_.back() - parameters_[first]) +
            held * (activations_.back() - activations_[first] + most_input_);
@@ -101,8 +103,9 @@ struct Found {
   Partition partition;
 };
 
-// A beginning is a split of the first layers into the first stages. The search adds one stage at a time and
-// keeps the best beginnings that end before each layer.
+// Finds the best split. A "beginning" is a split of some of the first layers into some of the first stages.
+// The search adds one stage at a time. For each layer, it keeps only the best beginnings that end before that
+// layer.
 class Search {
  public:
   Search(const Sums& sums, int stages, const std::vector<Holding>& holdings, Goal goal, Bounds bounds)
@@ -171,8 +174,8 @@ class Search {
     return one.cost >= other.cost && std::ranges::equal(one.memory, other.memory, std::greater_equal<>());
   }
 
-  // Returns true if the rank stays within the memory limit, whichever of the remaining layers its
-  // later stages take.
+  // Some of the remaining layers will go into later stages of the rank. Returns true if the rank stays within
+  // the memory limit, no matter which layers these are.
   bool cannot_matter(const Holding& holding, std::size_t stage, std::size_t layer, double memory) const {
     const auto next = holding.held.upper_bound(static_cast<int>(stage));
     if (next == holding.held.end()) return true;
@@ -207,8 +210,9 @@ Partition uniform_partition(std::size_t layers, int stages) {
   return partition;
 }
 
-// Finds the split whose slowest stage is fastest. With a memory limit, the search takes long. So it first
-// allows only stages up to 1.1 times, then 1.5 times, as slow as the slowest stage without the limit.
+// Finds the split in which the slowest stage is as fast as possible. With a memory limit the search can take
+// long. So it first allows only stages that are at most 1.1 times as slow as the slowest stage without the
+// limit. If it finds nothing, it allows 1.5 times, and then any time.
 std::optional<Found> find_slowest(const Sums& sums, int stages, const std::vector<Holding>& holdings,
                                   Bounds bounds) {
   const auto any = Search(sums, stages, {}, Goal::kSlowest, {}).run();

@@ -16,7 +16,8 @@ struct OpName {
   Op op;
   std::string_view name;
 };
-// parse_instruction() takes the first name that fits. So a name comes before its own prefixes.
+// parse_instruction() takes the first name that fits. So if one name begins with another one, the longer name
+// comes first.
 constexpr std::array kOpNames{
     OpName{Op::kReduceGrad, "REDUCE_GRAD"},
     OpName{Op::kReceiveForward, "RECV_F"},
@@ -41,8 +42,8 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Removes the number at the beginning of the text and returns it. Returns nothing if there is none, or if it
-// is not below `below`.
+// Removes a number from the beginning of the text, and returns it. Returns nothing if the text does not begin
+// with a number, or if the number is not below `below`.
 std::optional<int> take_number(std::string_view& text, int below) {
   const std::size_t size = std::min(text.find_first_not_of("0123456789"), text.size());
   const auto number = parse_number<int>(text.substr(0, size));
@@ -67,8 +68,8 @@ std::optional<Instruction> parse_instruction(std::string_view text) {
   return text.empty() ? std::optional(instruction) : std::nullopt;
 }
 
-// Returns one instruction, or two that run together. An idle cell has none. Returns nothing if the
-// text is wrong.
+// Returns the instruction of this cell, or two instructions if they run together. The result is empty for an
+// idle cell. Returns nothing if the text is wrong.
 std::optional<std::vector<Instruction>> parse_cell(std::string_view text) {
   if (text.empty()) return std::vector<Instruction>();
   if (text.front() != '(') {

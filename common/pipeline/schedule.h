@@ -41,14 +41,14 @@ struct Instruction {
 
 bool is_compute(Op op);
 bool is_backward(Op op);  // a whole backward, or one of its two parts
-// Returns true for kBackward and kBackwardWeight. The stage does not need the
-// microbatch's activations afterwards.
+// Returns true for kBackward and kBackwardWeight. After one of them the stage no longer needs the
+// microbatch's activations.
 bool is_last_backward(Op op);
 
-// Returns the instruction that computes the input of `compute` in another stage. For a forward, this is the
-// forward in the stage before. For kBackward and kBackwardInput, it is kBackward in the next stage, even if
-// the schedule has kBackwardInput there. Returns nothing if there is no such stage, or if `compute` needs
-// no other stage.
+// Returns the instruction of another stage whose result is the input of `compute`. For a forward pass, it is
+// the forward pass of the stage before. For kBackward and kBackwardInput, it is kBackward of the next stage.
+// (It is kBackward even if the schedule has kBackwardInput there.) Returns nothing if there is no such stage,
+// or if `compute` needs no other stage.
 std::optional<Instruction> input_of(const Instruction& compute, int stages);
 
 struct Schedule {
@@ -66,11 +66,12 @@ std::vector<std::string> texts_of(const std::vector<Instruction>& instructions);
 
 // Returns one line per rank, in the file format of torch's pipeline schedules.
 std::string schedule_as_csv(const Schedule& schedule);
-// Reads the format of schedule_as_csv(). Ignores empty cells, which stand for idle time. Derives the numbers
-// of stages and microbatches from the highest indices. kInvalidArgument names line and cell.
+// Reads the format of schedule_as_csv(). Empty cells, which stand for idle time, are ignored. The numbers of
+// stages and microbatches follow from the highest indices. Returns kInvalidArgument if the text is wrong. The
+// message names the line and the cell.
 Expected<Schedule> parse_schedule(std::string_view csv);
 
-// Returns for each stage the first rank that has a forward of it; kNone if no rank has.
+// Returns for each stage the first rank that has a forward pass of the stage. It is kNone if no rank has one.
 std::vector<int> ranks_of_stages(const Schedule& schedule);
 
 }  // namespace muster

@@ -16,7 +16,8 @@ struct PictureOptions {
   std::optional<std::size_t> columns{};
 };
 
-// The picture names instructions as text_of() does. If `one_stage_a_rank`, it omits the stage.
+// Returns the picture. It names instructions as text_of() does. If `one_stage_a_rank` is true, the names do
+// not have the stage.
 std::string schedule_picture(const std::vector<std::vector<TimedInstruction>>& ranks, bool one_stage_a_rank,
                              const PictureOptions& options = {});
 

@@ -75,7 +75,8 @@ class Simulation {
     return true;
   }
 
-  // Returns when the input of `each` is available. Returns nothing if that is not known yet.
+  // Returns the time at which the input of `each` is available. Returns nothing if that time is not known
+  // yet.
   std::optional<double> ready_at(int rank, const Instruction& each) const {
     const auto input = input_of(each, schedule_.stages);
     if (!input) return 0;

@@ -1,8 +1,8 @@
-// The names that keys belong to: an agent has a key for its connection to the launcher, and two agents that
-// talk to each other share a key.
+// The names that keys belong to. An agent has a key for its connection to the launcher. Two agents that talk
+// to each other share a key.
 //
-// A name contains the incarnation of each agent, so that a key is worthless once the agent's process has
-// ended. The two kinds of names are always different. An agent's key for the launcher is random
+// A name contains the incarnation of each agent. So a key is worthless once the process of the agent has
+// ended. The two kinds of names always differ. The key for a connection to the launcher is random
 // (launcher/io/fleet/control_port.cc). The key of two agents is derived from their name (common/net/tls.h).
 // Safe from any thread.
 #pragma once
@@ -23,11 +23,11 @@ struct AgentIdentity {
 };
 
 std::string as_text(const AgentIdentity& identity);  // "JOB/ROLE/NODE/INCARNATION"
-// Returns nothing unless `text` is exactly what as_text() writes.
+// Parses an identity. Returns nothing if `text` is not exactly the text that as_text() writes.
 std::optional<AgentIdentity> parse_agent_identity(std::string_view text);
 
-// Returns "JOB/peer/A-B/I-J": nodes A and B, the lower one first, and the incarnations I and J of their
-// agents. The order of `one` and `other` does not matter.
+// Returns "JOB/peer/A-B/I-J". A and B are the numbers of the two nodes, the lower one first. I and J are the
+// incarnations of their agents. The result does not depend on the order of `one` and `other`.
 std::string peer_identity(std::string_view job, AgentId one, AgentId other);
 
 }  // namespace muster::wire

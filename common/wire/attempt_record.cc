@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kAttemptFormat = 1;
 
-// Reads the owner. Earlier versions wrote only its host.
+// Reads which process owns the attempt. Earlier versions wrote only the host of that process.
 ProcessIdentity parse_owner(const nlohmann::json& document) {
   return document.contains("pid") ? parse_identity(document) : ProcessIdentity{.host = document.at("host")};
 }
@@ -48,8 +48,8 @@ Expected<AttemptRecord> parse_attempt_record(std::string_view text, Attempt expe
                                    .attempt = Attempt(whole_number<std::uint64_t>(resume.at("attempt")))};
     }
     if (record.attempt != expected) return failure(ErrorCode::kCorrupt, "it says attempt {}", record.attempt);
-    // Readers follow the records from attempt to attempt. If one resumed from a later attempt, this might
-    // never end.
+    // Readers go from each attempt to the attempt from which it resumed. If an attempt could resume from a
+    // later one, this might never end.
     if (record.resume && record.resume->attempt >= record.attempt) {
       return failure(ErrorCode::kCorrupt, "it resumes from the later attempt {}", record.resume->attempt);
     }

@@ -25,13 +25,14 @@ struct AttemptRecord {
   bool operator==(const AttemptRecord&) const = default;
 };
 
-// Returns "job train-1 (process 4711)", or "process 4711" if the record names no job.
+// Returns a text such as "job train-1 (process 4711)". If the record names no job, it is only "process 4711".
 std::string owner_of(const AttemptRecord& record);
 
 std::string encode_attempt_record(const AttemptRecord& record);
 
-// Returns kCorrupt, with the reason, if the text is not a record, is the record of another attempt than
-// `expected`, or resumes from the same or a later attempt.
+// Parses the record of attempt `expected`. Returns kCorrupt, with the reason, in these cases: the text is not
+// a record; it is the record of another attempt; or the attempt says that it resumed from itself or from a
+// later attempt.
 Expected<AttemptRecord> parse_attempt_record(std::string_view text, Attempt expected);
 
 }  // namespace muster

@@ -1,6 +1,6 @@
-// Bytes in a shared buffer, so that received data is kept without a copy.
+// Bytes in a shared buffer. So received data can be kept without a copy.
 //
-// The buffer lives as long as any Bytes object that refers to it. Until then no thread is allowed to change
+// The buffer lives as long as any Bytes object refers to it. During that time no thread is allowed to change
 // the buffer. Plain values.
 #pragma once
 

@@ -201,7 +201,8 @@ static void from_json(const json& in, SlotPart& part) {
   in.at("number").get_to(part.number);
   part.text = bytes_of(in.at("text"));
 }
-// A frame has no floats (frame.cc), so a value is sent as its bits. NaN and infinities are kept too.
+// A frame has no floats (frame.cc). So each value is sent as its bits. This also works for NaN and
+// infinities.
 static json bits_of(const std::map<std::string, double>& values) {
   json bits = json::object();
   for (const auto& [name, value] : values) bits[name] = std::bit_cast<std::uint64_t>(value);
@@ -246,8 +247,8 @@ static void from_json(const json& in, Output& output) {
 
 namespace {
 
-// The required fields of each message. Without one of these, the message would have no meaning, or a wrong
-// one. Any other field gets its default if the peer does not send it.
+// The fields that a message must have. If one of them is missing, the message would have no meaning, or a
+// wrong one. If any other field is missing, it gets its default.
 template <class Message>
 constexpr std::initializer_list<const char*> kRequired{};
 template <>
@@ -354,8 +355,9 @@ constexpr std::uint8_t type_of(std::uint8_t first) {
   return static_cast<std::uint8_t>(first + Messages(Message{}).index());
 }
 
-// Parses the body without the text, and makes the text a part of the frame's buffer. nlohmann's library would
-// copy the text byte by byte, and the text of Output and LogPiece is nearly all of the traffic.
+// Parses the body of a frame, but leaves out the text. The text then is a part of the frame's buffer.
+// nlohmann's library would copy it byte by byte, and the texts of Output and LogPiece are nearly all of the
+// traffic.
 template <class Message>
 Message decode_with_text(const Bytes& bytes) {
   const std::string_view body = bytes.view();
@@ -384,8 +386,8 @@ std::string encode_before(FrameHeader header, std::uint8_t first, const Message&
   return bytes + body;
 }
 
-// When a message is encoded again, as for a journal, it has all of its fields. So there must be room in the
-// frame for the fields that the sender has left out.
+// The sender can leave out fields that have their default. When the message is encoded again, as for a
+// journal, it has all of its fields. The frame needs this much room for them.
 constexpr std::size_t kRoomForDefaults = std::size_t{4} << 10;
 
 template <class Messages>
@@ -422,8 +424,8 @@ bool is_one_of(std::size_t index, const std::variant<All...>*) {
   return index < kIsSome.size() && kIsSome.at(index);
 }
 
-// Return whether a message is accepted although a later attempt has begun. True for output, logs, and
-// messages about the connection.
+// These two functions return whether a message is accepted even if a later attempt has begun. This is true
+// for output, for logs, and for messages about the connection.
 bool is_free_to_agent(std::size_t index) {
   return is_one_of<Welcome, Leave, Ping, OutputTaken, LogTaken>(index, static_cast<ToAgent*>(nullptr));
 }

@@ -16,34 +16,34 @@ std::string encode(FrameHeader header, const ToAgent& message);
 std::string encode(FrameHeader header, const ToLauncher& message);
 std::string encode(FrameHeader header, const ToNeighbour& message);
 
-// Returns the beginning of a frame, up to the message's text. The caller sends `text` after it, so that the
-// texts of output and logs, which are most of the traffic, are not copied. The message's own text must be
-// empty.
+// Returns the beginning of a frame, up to the text of the message. The caller then sends `text`. In this way
+// the texts of output and logs, which are most of the traffic, are not copied. The text in the message itself
+// must be empty.
 std::string encode_before_text(FrameHeader header, const Output& output, std::string_view text);
 std::string encode_before_text(FrameHeader header, const LogPiece& piece, std::string_view text);
 std::string encode_before_text(FrameHeader header, const SlotPart& part, std::string_view text);
 
-// These functions return kCorrupt if the frame's type is unknown, if a required field is missing, if a field
-// has another type, or if the message is too long to be encoded again. Other missing fields get their
-// defaults. Unknown fields are ignored.
+// Each of these functions returns kCorrupt in these cases: the type of the frame is unknown; a required field
+// is missing; a field has another type; the message is too long to be encoded again. If any other field is
+// missing, it gets its default. Unknown fields are ignored.
 Expected<ToAgent> decode_for_agent(Frame frame);
 Expected<ToLauncher> decode_for_launcher(Frame frame);
 Expected<ToNeighbour> decode_for_neighbour(Frame frame);
 
-// Returns whether the message is dropped when a later attempt has begun. False for output, logs, and messages
-// about the connection.
+// Returns whether the message is dropped if a later attempt has begun. Returns false for output, for logs,
+// and for messages about the connection.
 bool belongs_to_attempt(const ToLauncher& message);
 
-// Decides which frames of one connection to deliver. Drops a frame in these cases:
-// - It is for another node, or its source is not the peer.
+// Decides which frames of one connection are delivered. A frame is dropped in these cases:
+// - It is for another node, or it does not come from the peer.
 // - Its sequence number is not higher than the last one.
-// - Its term is lower than the highest one seen.
+// - Its term is lower than the highest term so far.
 // - It belongs to an earlier attempt.
 class Dispatcher {
  public:
   enum class Result { kDeliver, kOtherNode, kStranger, kRepeated, kStaleTerm, kStaleAttempt };
-  // `own`: this side, a node or kLauncher. Frames must have `own` as their destination and `peer` as their
-  // source.
+  // `own` is the node of this side, or kLauncher. Frames for other nodes than `own`, and frames that do not
+  // come from `peer`, are dropped.
   Dispatcher(NodeId own, NodeId peer) : own_(own), peer_(peer) {}
   Result judge(const FrameHeader& header);
   // From now on drops frames of earlier attempts.

@@ -46,7 +46,8 @@ std::string xxh3_digest(std::string_view bytes) {
 
 Digest128 digest_of(std::string_view bytes) {
 #ifdef MUSTER_DIGEST_AVX2
-  // In a virtual machine, asking the processor what it can do takes longer than hashing a short text.
+  // In a virtual machine it takes some time to ask the processor for its abilities. That is longer than to
+  // hash a short text.
   constexpr std::size_t kShortBytes = 4096;
   if (bytes.size() > kShortBytes && has_avx2()) {
     Digest128 digest;

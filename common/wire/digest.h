@@ -35,7 +35,7 @@ class Digest {
 std::string xxh3_digest(std::string_view bytes);
 Digest128 digest_of(std::string_view bytes);
 std::string text_of(Digest128 digest);
-// Returns nothing if the text is not 32 hexadecimal digits in lower case.
+// Parses the text of a digest. Returns nothing if it is not 32 hexadecimal digits in lower case.
 std::optional<Digest128> parse_digest(std::string_view text);
 
 }  // namespace muster

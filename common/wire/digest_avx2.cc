@@ -1,5 +1,6 @@
-// XXH3, compiled for processors with AVX2. This file must not include headers with inline functions: the
-// linker could use their AVX2 code also for other files.
+// The functions of XXH3, compiled for processors with AVX2. This file must not include headers that have
+// inline functions. The linker could take those functions from this file, with AVX2 code, for other files,
+// too.
 #include "common/wire/digest_avx2.h"
 
 #include <xxhash.h>

@@ -91,14 +91,14 @@ std::span<char> FrameReader::room() {
   if (full_ && size < kUsualBytes) {
     take_buffer(2 * size);
   } else if (end_ + kMinRoomBytes > size) {
-    // The bytes that are not split yet are the beginning of a frame, which may be larger than the buffer.
+    // The bytes that are left are the beginning of a frame. The frame may be larger than the buffer.
     const bool small = end_ - begin_ + kMinRoomBytes > size;
     take_buffer(small ? std::max(kMinRoomBytes, 2 * size) : size);
   }
   return std::span(*buffer_).subspan(end_);
 }
 
-// Moves the bytes that are not split yet to the beginning of a buffer of this size.
+// Moves the bytes that have not been split yet. They go to the beginning of a buffer of this size.
 void FrameReader::take_buffer(std::size_t size) {
   const bool reused = size == buffer_->size() && buffer_.use_count() == 1;
   const auto old = buffer_;
@@ -158,8 +158,8 @@ Status FrameReader::cut(std::vector<Frame>& frames) {
 }
 
 Status check_cbor(std::string_view bytes) {
-  // How many items are still to come, at each depth. An array and not recursion, so that deep nesting cannot
-  // exhaust the thread's stack.
+  // For each depth, the number of items that are still to come. This is an array, because with recursion deep
+  // nesting could exhaust the thread's stack.
   std::array<std::uint64_t, kMaxDepth + 1> left{1};
   int depth = 0;
   for (;;) {
@@ -179,8 +179,8 @@ Status check_cbor(std::string_view bytes) {
         break;
       case 4:
       case 5:
-        // Each element takes at least a byte, so a larger count must be wrong. A parser would reserve memory
-        // for it.
+        // An element takes at least one byte, so a count above the number of bytes is wrong. It is refused
+        // here, because a parser would reserve memory for so many elements.
         if (head->argument > bytes.size())
           return failure(ErrorCode::kCorrupt, "CBOR array or map longer than its frame");
         if (++depth > kMaxDepth) return failure(ErrorCode::kCorrupt, "CBOR nested deeper than {}", kMaxDepth);
@@ -188,8 +188,8 @@ Status check_cbor(std::string_view bytes) {
         break;
       case 6: return failure(ErrorCode::kCorrupt, "CBOR tags are not used here");
       default:
-        // Only false, true and null are allowed. Messages have no floats, because converting 1e300 to a whole
-        // number is undefined.
+        // The only simple values that are allowed are false, true and null. Messages have no floats, because
+        // converting a float such as 1e300 to a whole number is undefined.
         if (head->information < 20 || head->information > 22) {
           return failure(ErrorCode::kCorrupt, "CBOR simple value or float {} is not used here",
                          head->argument);

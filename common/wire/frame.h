@@ -47,26 +47,26 @@ struct Frame {
   Bytes body;
 };
 
-// Appends the header of a frame to `out`. The caller must append a body of `body_bytes` bytes, at most
-// kMaxBodyBytes.
+// Appends the header of a frame to `out`. After that the caller must append the body. The body has
+// `body_bytes` bytes, at most kMaxBodyBytes.
 void append_header(std::string& out, const FrameHeader& header, std::size_t body_bytes);
 void append_frame(std::string& out, const FrameHeader& header, std::string_view body);
 
-// Returns the error for a frame of another version. It says which side is older, and what to do. `type`: the
-// frame's type, which is at the same place in every version.
+// Returns the error for a frame of another version. The error says which side is older, and how to help.
+// `type` is the type of the frame. It is at the same place in every version of the frame.
 Error version_error(std::uint8_t version, std::uint8_t type);
 
-// Splits a stream of bytes into frames. Their bodies stay in the buffer into which they were read. While a
-// body is in use, its buffer is not overwritten; the reader takes another buffer.
+// Splits a stream of bytes into frames. The body of a frame stays in the buffer into which it was read. The
+// reader does not overwrite a buffer while a body in it is in use. It takes another buffer instead.
 class FrameReader {
  public:
-  // Returns where to put the next bytes of the stream. The room is never empty, and larger if there is much
-  // to read.
+  // Returns the place for the next bytes of the stream. There is always some room, and more of it if there is
+  // much to read.
   std::span<char> room();
-  // Call with the number of bytes that were put into room(). Appends complete frames to `frames`. After an
-  // error (kCorrupt) the stream cannot be used any more.
+  // Call this with the number of bytes that were put into room(). The frames that are now complete are
+  // appended to `frames`. After an error (kCorrupt), the stream cannot be used any more.
   Status filled(std::size_t bytes, std::vector<Frame>& frames);
-  // As room() and filled(), for bytes that are already elsewhere.
+  // Does the same as room() and filled() together, for bytes that are already in another place.
   Status feed(std::string_view bytes, std::vector<Frame>& frames);
 
  private:
@@ -80,16 +80,16 @@ class FrameReader {
   bool full_ = false;  // the last read filled all the room
 };
 
-// Returns kCorrupt unless `bytes` is exactly one CBOR item that has only definite lengths, has no tags and no
-// floats, and is nested at most kMaxDepth deep.
+// Checks that `bytes` is exactly one CBOR item. Returns kCorrupt if the item has an indefinite length, a tag
+// or a float in it, or if it is nested more than kMaxDepth deep.
 Status check_cbor(std::string_view bytes);
 
 struct CborBytes {
   std::size_t begin = 0;  // where the item begins, including its head
   std::string_view content;
 };
-// Returns the byte string with this key in a map that has passed check_cbor(). Returns nothing if there is
-// none, or if a map or array comes before it.
+// Returns the byte string that has this key. `map` must have passed check_cbor(). Returns nothing if there is
+// no such byte string, or if another map or array comes before it.
 std::optional<CborBytes> find_cbor_bytes(std::string_view map, std::string_view key);
 
 }  // namespace muster::wire

@@ -1,6 +1,6 @@
-// The findings of an agent on its host, for `launch check`.
+// The things that an agent has found out about its host for `launch check`.
 //
-// HostChecked answers the question CheckHost (messages.h).
+// The message HostChecked answers the question CheckHost (messages.h).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ struct HostChecked {
   std::int32_t link_port = 0;           // the port where other hosts can try to connect; 0: none
   std::string directory_error{};
   std::string program_error{};
-  // torch's version in the workers' Python, or else in python3, on that host; may be empty
+  // The version of torch in the workers' Python on that host. If the workers do not run Python, it is that of
+  // python3. Empty if there is none.
   std::string torch{};
   std::int32_t gpu_count = 0;
   std::int64_t log_free_bytes = -1;  // -1: unknown

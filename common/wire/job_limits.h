@@ -1,9 +1,9 @@
-// The limits of a job. Flags set them, messages carry them, and the launcher or the agents enforce them. Each
-// limit is a field with its default, and has an entry in a table with the name of its flag, which is also the
-// name of its field in messages.
+// The limits of a job. Flags set the limits, messages carry them, and the launcher or the agents enforce
+// them. For each limit there is a field with its default, and an entry in a table. The entry has the name of
+// the flag. The field has the same name in messages.
 //
-// A new limit needs a flag (launcher/core/settings/flags.cc), a field and an entry here, and the code that
-// enforces it. Plain values.
+// A new limit needs four things: a flag (launcher/core/settings/flags.cc), a field here, an entry here, and
+// the code that enforces it. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,17 @@ struct JobLimits {
   Duration grace = std::chrono::seconds(10);             // from TERM to KILL
   Duration controller_grace = std::chrono::seconds(30);  // how long workers run without a launcher
   Duration silence_limit = std::chrono::seconds(10);     // a peer that is silent for longer counts as dead
-  // If a worker has sent heartbeats, it counts as hanging when it has sent none for this long. Zero: not
-  // watched.
+  // A worker that has sent heartbeats counts as hanging if it then sends none for this long. Zero: nobody
+  // watches the heartbeats.
   Duration heartbeat_limit = std::chrono::seconds(30);
-  // How long a step or section can take until the worker counts as hanging (agent/core/health/hang_watch.h).
-  // Zero: not watched.
+  // A worker counts as hanging if a step or section takes longer than this (agent/core/health/hang_watch.h).
+  // Zero: steps and sections are not watched.
   Duration hang_limit = std::chrono::seconds(600);
-  // How long a worker can be in uninterruptible sleep (state D) until it counts as hanging. Zero: not
-  // watched.
+  // A worker that is in uninterruptible sleep (state D) for longer than this counts as hanging. Zero: this is
+  // not watched.
   Duration uninterruptible_limit{};
-  // How long ranks wait while the launcher or a log file takes none of their output. Zero: they do not wait.
+  // If the launcher or a log file takes none of their output, ranks wait for this time. Zero: they do not
+  // wait.
   Duration output_stall = std::chrono::seconds(30);
   std::int64_t log_limit_bytes = 0;    // of a rank's log files in one attempt; 0: unlimited
   std::int64_t memory_tier_bytes = 0;  // of an agent's memory for checkpoints; 0: none
@@ -56,8 +57,8 @@ struct SizeLimit {
   std::int64_t least_bytes;  // the least that the flag accepts
 };
 inline constexpr SizeLimit kSizeLimits[] = {
-    // A part of a log file has an eighth of the limit. With a lower limit there would be too many small
-    // files.
+    // Each part of a log file has an eighth of the limit. If the limit were lower, there would be too many
+    // small files.
     {"log-limit", &JobLimits::log_limit_bytes, 64 << 10},
     {"memory-tier", &JobLimits::memory_tier_bytes, 1 << 20},
 };

@@ -4,7 +4,8 @@ namespace muster {
 
 namespace {
 
-// Counts the brackets in the text, because a parser callback for each value would double the time.
+// Checks how deep the text is nested, by counting its brackets. A parser callback for each value would take
+// twice the time.
 void check_depth(std::string_view text) {
   constexpr int kDepthLimit = 8;
   int depth = 0;
@@ -27,7 +28,7 @@ void check_depth(std::string_view text) {
 
 nlohmann::json parse_shallow_json(std::string_view text, Fractions fractions) {
   check_depth(text);
-  // The parser takes a byte 0 for the end of the text. Valid JSON has no byte 0.
+  // For the parser, a byte 0 is the end of the text. Valid JSON has no byte 0.
   if (text.contains('\0')) throw nlohmann::json::other_error::create(503, "a byte 0 in the text", nullptr);
   if (fractions == Fractions::kTaken) return nlohmann::json::parse(text);
   return nlohmann::json::parse(text, [](int, nlohmann::json::parse_event_t, const nlohmann::json& part) {

@@ -1,8 +1,8 @@
 // Reads JSON from files and datagrams that cannot be trusted.
 //
-// nlohmann's library parses any depth of nesting, but writes and copies by recursion, so a deep document
-// would crash the process. It also converts any number to any other type, which is undefined for 1e300. These
-// functions refuse such documents and such conversions. Safe from any thread.
+// nlohmann's library parses any depth of nesting, but it writes and copies by recursion. So a deep document
+// would crash the process. It also converts any number to any other type. For a number such as 1e300, that is
+// undefined. The functions here refuse such documents and such conversions. Safe from any thread.
 #pragma once
 
 #include <concepts>
@@ -15,11 +15,12 @@ namespace muster {
 
 // Says whether numbers with fractions are accepted.
 enum class Fractions { kRefused, kTaken };
-// Throws nlohmann::json::exception if the text is not JSON, is nested more than 8 deep, or has a refused
-// number.
+// Parses the text. Throws nlohmann::json::exception if it is not JSON, if it is nested more than 8 deep, or
+// if it has a number that is refused.
 nlohmann::json parse_shallow_json(std::string_view text, Fractions fractions = Fractions::kRefused);
 
-// Throws nlohmann::json::exception if the value is not a whole number, or does not fit into `Number`.
+// Returns the value as a `Number`. Throws nlohmann::json::exception if the value is not a whole number, or if
+// it does not fit into `Number`.
 template <std::integral Number>
 Number whole_number(const nlohmann::json& value) {
   if (const auto* positive = value.get_ptr<const nlohmann::json::number_unsigned_t*>();

@@ -1,6 +1,7 @@
-// Converts Muster's plain types to JSON and CBOR, and back: ids are numbers, an empty optional is null,
-// durations and times are nanoseconds. For code that defines conversions with nlohmann's macros. Input cannot
-// be trusted.
+// Converts Muster's plain types to JSON and CBOR, and back. Ids become numbers, an empty optional becomes
+// null, and durations and times become nanoseconds.
+//
+// For code that defines conversions with nlohmann's macros. Input cannot be trusted.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@
 
 namespace muster {
 
-// Returns `count`, or throws std::out_of_range if it is more than 30 years, in either direction. So sums of
-// times cannot overflow.
+// Returns `count`. If it is more than 30 years, in either direction, throws std::out_of_range instead. So
+// sums of such times cannot overflow.
 inline std::int64_t check_nanoseconds(std::int64_t count) {
   constexpr std::int64_t kMost = 1'000'000'000'000'000'000;
   if (count < -kMost || count > kMost)
@@ -68,8 +69,8 @@ struct adl_serializer<muster::TimePoint> {
 
 namespace muster {
 
-// All fields of a Leftover are required. Otherwise a message with many leftovers could become longer, and too
-// long, when it is written again.
+// All fields of a Leftover are required. If a field could be left out, a message with many leftovers would
+// become longer when it is written again, and might be too long.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Leftover, pid, name, uid, error, node)
 
 }  // namespace muster

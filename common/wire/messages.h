@@ -29,7 +29,7 @@ namespace muster::wire {
 // How much of the job's input can be sent to a worker before an InputTaken answers it.
 constexpr std::size_t kInputWindowBytes = std::size_t{64} << 10;
 
-// Words that precede the command of the ranks `first` to `last`.
+// Words that are put before the command, for the ranks from `first` to `last`.
 struct Wrapper {
   Rank first;
   Rank last;
@@ -59,7 +59,7 @@ struct JobSpec {
   std::int32_t master_port = 0;         // of the store; 0: any free one for each attempt
   bool virtual_local_rank = false;      // each worker sees only one GPU, and its LOCAL_RANK is 0
   std::vector<std::int32_t> redirects;  // streams hidden from the terminal, by local rank: 1, 2 or 3 (both)
-  // Lines with one of these texts are also written to filtered_stdout.log or filtered_stderr.log.
+  // Lines that contain one of these texts are also written to filtered_stdout.log or filtered_stderr.log.
   std::vector<std::string> stdout_filters;
   std::vector<std::string> stderr_filters;
   JobLimits limits;
@@ -92,9 +92,9 @@ struct PrepareAttempt {  // asks the agent to check that the program can start, 
   std::int32_t agent_on_host = 0;
   // All addresses of the attempt's nodes. The store accepts connections only from these. Empty: from any.
   std::vector<std::string> peers{};
-  // The agent must check that its checkpoint directory is the one where the launcher began this attempt.
+  // If true, the agent checks that its checkpoint directory is the one where the launcher began this attempt.
   bool same_checkpoints = false;
-  // The address on which the agent listens for its neighbours (ToNeighbour); empty: it has none.
+  // The agent listens on this address for its neighbours (ToNeighbour). Empty if it has no neighbours.
   std::string neighbour_address{};
   // For an MPI job: the number of ranks of each node, in the order of the nodes. Otherwise empty.
   std::vector<std::int32_t> rank_counts{};
@@ -129,13 +129,13 @@ struct Ping {
   bool output_waits = false;  // some rank waits until its output is taken; such a wait is not a hang
   bool usage = false;         // the Pong should report what the ranks use
 };
-// How much of the output on this connection the launcher has taken or discarded. Sent after each quarter of
-// the window, and once a second as long as it takes anything.
+// How much of the output on this connection the launcher has taken or discarded. The launcher sends this
+// after each quarter of the window, and once a second as long as it takes anything.
 struct OutputTaken {
   std::int32_t stream = 1;  // 1 stdout, 2 stderr
   std::int64_t bytes = 0;   // bytes of text, since the connection began
 };
-// The next part of the job's input, for the stdin of the worker that gets it.
+// The next part of the job's input. It goes to the stdin of one worker (JobSpec::input_rank).
 struct Input {
   Bytes text;
   bool end = false;  // the input ends after this text: close the worker's stdin
@@ -148,8 +148,8 @@ struct LogTaken {
   bool stopped = false;     // the copy cannot be written any more: send no more of this file
 };
 
-// A question of `launch check`, instead of Welcome. HostChecked answers it. Without addresses, it asks what a
-// job would find on the host. With addresses, it asks whether the host can connect to them.
+// A question of `launch check`, sent instead of Welcome. HostChecked answers it. Without addresses, it asks
+// what a job would find on the host. With addresses, it asks whether the host can connect to them.
 struct CheckHost {
   JobSpec job;
   std::string mark;                      // a file that the launcher wrote into the checkpoint directory
@@ -166,18 +166,19 @@ struct Hello {
   Incarnation incarnation{1};
   // The host's addresses, such as "eth0 10.77.0.10/24". Empty if the agent is on the launcher's host.
   std::vector<std::string> addresses{};
-  // Equal for agents that share cores and GPUs, also if they have different host names. Empty: unknown.
+  // The same text for agents that share cores and GPUs, even if their host names differ. Empty: unknown.
   std::string machine{};
 };
 struct AttemptPrepared {
   std::int32_t store_port = 0;  // the port of the store, if it is on this node; otherwise 0
-  // Why the checkpoint directory is not the launcher's ("is not there"). Empty: it is, or was not checked.
+  // Why the agent does not see the checkpoint directory of the launcher, for example "is not there". Empty if
+  // it sees the same directory, or if nothing was checked.
   std::string other_checkpoints{};
   std::int32_t neighbour_port = 0;  // where the agent listens for neighbours; 0: nowhere
   std::vector<Rank> held_ranks{};   // the ranks whose checkpoints the agent has in memory
 };
 struct AttemptRefused {  // the attempt cannot start on this node, and another attempt could not either
-  // For the launcher: 126 cannot execute, 127 not found, 2 an error that the user can fix, 125 any other.
+  // The launcher's exit code: 126 cannot execute, 127 not found, 2 an error that the user can fix, 125 other.
   std::int32_t exit_code = 125;
   std::string message;
   bool unreachable = false;  // the store cannot be reached at the address in StartWorkers
@@ -267,8 +268,8 @@ struct Pong {
   std::vector<RankUsage> usage{};
 };
 // How much of the attempt's input the agent has written to the worker's pipe, and how much of this the worker
-// has read, in bytes since the beginning. Sent when some was written, and before the worker's end is
-// reported. Also sent after a Ping, if the worker has read more.
+// has read, in bytes. The agent sends this when it has written some, and before it reports the worker's end.
+// It also sends it after a Ping if the worker has read more.
 struct InputTaken {
   std::int64_t written_bytes = 0;
   std::int64_t read_bytes = 0;

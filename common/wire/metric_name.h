@@ -12,15 +12,15 @@ namespace muster::wire {
 
 constexpr std::size_t kMostMetricNameBytes = 128;
 
-// The environment variable that tells a worker that it is part of a sweep's trial.
+// The environment variable that is set for the workers of a sweep's trial, and for no others.
 inline constexpr const char* kTrialVariable = "MUSTER_TRIAL";
-// A file in the log directory of each rank of a trial. It has a line of JSON for each report, and one for the
-// rank's end. `sweep resume` reads it, because a sweep that was killed may not have received the last
-// reports.
+// A file in the log directory of each rank of a trial. It has one line of JSON for each report, and one for
+// the end of the rank. If a sweep is killed, it may not have received the last reports. So `sweep resume`
+// reads this file.
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 
-// Returns whether this is a valid name: a letter or _, and then letters, digits, and any of _ / . - up to
-// kMostMetricNameBytes.
+// Returns whether `name` is valid. It must begin with a letter or '_'. The other characters can be letters,
+// digits, '_', '/', '.' or '-'. It has at most kMostMetricNameBytes bytes.
 constexpr bool is_metric_name(std::string_view name) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto may_follow = [&](char c) {

@@ -1,7 +1,7 @@
-// The messages between the MPI servers of an attempt's agents, which the launcher passes on. The servers
-// gather data, ask for one rank's data, and publish and look up names.
+// The messages that the MPI servers of an attempt's agents send to one another. The launcher passes them on.
+// The servers use them to gather data, to ask for the data of one rank, and to publish and look up names.
 //
-// docs/protocol.md describes when they are sent. Only for MPI jobs.
+// docs/protocol.md describes when they are sent. Only MPI jobs use them.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ struct MpiAsked {
   Bytes text{};
 };
 
-// Launcher to agent: the answer, or another agent's question (fetch).
+// A message of the launcher to an agent. It is the answer to a question of this agent, or a question of
+// another agent (fetch).
 struct MpiTold {
   MpiVerb verb = MpiVerb::kAnswer;
   std::uint64_t number = 0;

@@ -1,5 +1,5 @@
-// The messages between two agents of an attempt that copy each other's checkpoints in memory, and the
-// description of such a neighbour, which the launcher sends.
+// The messages between two agents of an attempt that copy each other's checkpoints in memory. This file also
+// has the description of such a neighbour, which the launcher sends to the agent.
 //
 // docs/protocol.md describes when the messages are sent.
 #pragma once
@@ -20,14 +20,15 @@ struct Neighbour {
   Incarnation incarnation{1};
   std::string address;    // this agent connects to this address
   std::int32_t port = 0;  // 0: the neighbour connects to this agent instead
-  // This agent keeps copies for `kept_count` of the neighbour's ranks, from `first_rank` on.
+  // This agent keeps copies for some of the neighbour's ranks: `kept_count` ranks, beginning with
+  // `first_rank`.
   std::int32_t kept_count = 0;
   Rank first_rank;
   bool has_ours = false;  // the neighbour has checkpoints of this agent's ranks that this agent lacks
   std::string key;        // the key that both agents share, in hexadecimal digits
 };
 
-// The messages between two agents, over their own connection. Both sides can ask.
+// The messages that two agents send to each other over their own connection. Either side can ask.
 struct HeldSlot {
   Rank rank;
   std::uint64_t step = 0;
@@ -48,7 +49,8 @@ struct SlotPart {
   Bytes text;  // all wanted bytes; empty: the slot no longer exists
 };
 
-// The order determines the frame types, from kFirstToNeighbour on, so append new messages at the end.
+// The position of a message determines its frame type; the first type is kFirstToNeighbour. So append new
+// messages at the end.
 using ToNeighbour = std::variant<SlotsHeld, SlotWanted, SlotPart>;
 
 }  // namespace muster::wire

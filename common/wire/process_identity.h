@@ -1,5 +1,5 @@
-// Writes a ProcessIdentity into a JSON document, as the fields host, user, boot_id, pid_namespace, pid and
-// start_ticks, and reads it back. Safe from any thread.
+// Writes a ProcessIdentity into a JSON document, and reads it back. The fields are host, user, boot_id,
+// pid_namespace, pid and start_ticks. Safe from any thread.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@
 namespace muster {
 
 void add_identity(nlohmann::ordered_json& document, const ProcessIdentity& process);
-// Throws nlohmann::json::exception if a field is missing or of another type.
+// Parses an identity. Throws nlohmann::json::exception if a field is missing, or if its type is wrong.
 ProcessIdentity parse_identity(const nlohmann::json& document);
 
 }  // namespace muster

@@ -34,14 +34,15 @@ enum class ReportKind : std::uint8_t {
   kMetric,
 };
 
-// Says whether ranks are forked from a template, a process that has loaded their program.
+// Says whether the ranks are forked from a template, that is, from a process that has already loaded their
+// program.
 enum class Warm : std::uint8_t {
   kAuto,  // only programs with the ELF note
   kOn,
   kOff,
 };
 
-// How the ranks of an MPI program find each other.
+// The service through which the ranks of an MPI program find each other.
 enum class Mpi : std::uint8_t {
   kAuto,  // depends on the library that the program needs
   kNone,

@@ -16,7 +16,7 @@ struct Mount {
   std::string point;
 };
 
-// The kernel writes blanks and backslashes in a path as \ooo.
+// Undoes the kernel's spelling of paths: it writes a blank or a backslash as \ooo, with octal digits.
 std::string unescape(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -36,8 +36,9 @@ bool lists(std::string_view comma_list, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-// Finds where a controller's hierarchy is mounted; an empty `controller` stands for version 2. A line of
-// `mountinfo` is "36 35 98:0 ROOT POINT OPTIONS [OPTIONAL...] - TYPE SOURCE SUPER_OPTIONS".
+// Finds the place where the hierarchy of a controller is mounted. If `controller` is empty, this is the
+// hierarchy of version 2. A line of `mountinfo` has the form "36 35 98:0 ROOT POINT OPTIONS [OPTIONAL...] -
+// TYPE SOURCE SUPER_OPTIONS".
 std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view controller) {
   for (const std::string_view line : split(mountinfo, '\n')) {
     const std::size_t dash = line.find(" - ");
@@ -55,14 +56,15 @@ std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view con
 std::optional<std::string> directory_of(const Mount& mount, std::string_view path) {
   const std::string_view root = mount.root == "/" ? "" : mount.root;
   const bool below = path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
-  // A group outside the mounted part ("/../x", or another container's) cannot be read.
+  // If the group is outside of the mounted part of the hierarchy, it cannot be read. Its path then contains
+  // "/..", or it belongs to another container.
   if (!below || path.find("/..") != std::string_view::npos) return std::nullopt;
   const std::string_view rest = path.substr(root.size());
   return mount.point + std::string(rest == "/" ? "" : rest);
 }
 
-// Finds the group's directory. A line of `process_cgroups` is like "7:memory:/a/b" or, for version 2,
-// "0::/a/b".
+// Finds the directory of the process's group. A line of `process_cgroups` is like "7:memory:/a/b". For
+// version 2 it is like "0::/a/b".
 std::optional<std::string> find_directory(std::string_view process_cgroups, std::string_view mountinfo,
                                           std::string_view controller) {
   for (const std::string_view line : split(process_cgroups, '\n')) {
@@ -94,8 +96,8 @@ std::optional<Cgroup> find_unified_cgroup(std::string_view process_cgroups, std:
   return Cgroup{*std::move(directory), true};
 }
 
-// In version 2, prefers memory.events.local (since Linux 5.2), because memory.events also counts the kills in
-// child groups. Version 1 does not count these.
+// In version 2 there are two files. The function prefers memory.events.local, which Linux has from 5.2 on.
+// The other one, memory.events, also counts the kills in child groups. Version 1 does not count these.
 std::optional<std::int64_t> oom_kills_in(const Cgroup& group,
                                          const std::function<std::string(const std::string& path)>& read) {
   if (!group.unified) return number_of(read(group.directory + "/memory.oom_control"), "oom_kill");
@@ -110,7 +112,7 @@ std::int64_t memory_limit_of(const Cgroup& group,
     least = number_of(read(group.directory + "/memory.stat"), "hierarchical_memory_limit")
                 .value_or(kNoMemoryLimit);
   } else {
-    // Walks up through the parent groups. The walk ends at the root, which has no memory.max.
+    // Goes from the group up through its parents. It ends at the root, which has no file memory.max.
     std::string directory = group.directory;
     for (std::string text; !(text = read(directory + "/memory.max")).empty();
          directory.resize(directory.rfind('/'))) {

@@ -19,21 +19,22 @@ struct Cgroup {
   bool operator==(const Cgroup&) const = default;
 };
 
-// Returns the process's version 1 group for this controller. If there is none, returns its version 2 group,
-// even if that group does not have the controller. Returns nothing if neither group is mounted where this
-// process can see it.
+// Returns the process's group of version 1 for this controller. If there is none, returns the process's group
+// of version 2, which need not have the controller. Returns nothing if neither group is mounted at a place
+// where this process can see it.
 std::optional<Cgroup> find_cgroup(std::string_view process_cgroups, std::string_view mountinfo,
                                   std::string_view controller);
 // Returns the process's version 2 group.
 std::optional<Cgroup> find_unified_cgroup(std::string_view process_cgroups, std::string_view mountinfo);
 
 // Returns how many processes of this group the kernel has killed because memory ran out. Processes in child
-// groups do not count. Returns nothing for the root of version 2, and for a group that is gone. `read`
-// returns a file's text, or "" if the file cannot be read.
+// groups do not count. Returns nothing if the group is the root of version 2, or if it is gone. `read`
+// returns the text of a file, or "" if the file cannot be read.
 std::optional<std::int64_t> oom_kills_in(const Cgroup& group,
                                          const std::function<std::string(const std::string& path)>& read);
 
-// Returns the lowest memory limit, in bytes, among the group and its parent groups; 0 if none has a limit.
+// Returns the lowest memory limit, in bytes, of the group and all its parent groups. Returns 0 if none of
+// them has a limit.
 std::int64_t memory_limit_of(const Cgroup& group,
                              const std::function<std::string(const std::string& path)>& read);
 

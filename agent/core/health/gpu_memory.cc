@@ -6,8 +6,8 @@ namespace muster::agent {
 
 namespace {
 
-// Returns how many bytes the processes that `counts` selects use. If the driver does not report a process's
-// use, adds `unknown` bytes for it.
+// Returns how many bytes some of the processes use in total: those for which `counts` returns true. If the
+// driver does not report the use of a process, `unknown` is added for it.
 std::uint64_t used_by(const GpuMemory& memory, std::uint64_t unknown,
                       const std::function<bool(pid_t)>& counts) {
   std::uint64_t sum = 0;

@@ -1,8 +1,8 @@
 // Computes whether the driver has freed the GPU memory of killed processes.
 //
-// The driver frees a process's memory some time after the process has ended. For a lot of memory this takes
-// seconds, and an attempt that starts meanwhile would find too little. Pure functions of the driver's
-// numbers.
+// When a process has ended, the driver frees its memory some time later. If it is a lot of memory, this takes
+// seconds. An attempt that starts in that time would find too little memory. Pure functions of the numbers
+// that the driver reports.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,15 @@ struct GpuMemory {
   std::vector<Process> processes;
 };
 
-// The driver's own use of memory can vary by this much without any process.
+// The driver itself uses memory, too. Its use can vary by this much while no process uses the GPU.
 constexpr std::uint64_t kGpuMemorySlack = std::uint64_t{64} << 20;
 
-// Returns how many bytes of the GPU's memory the `killed` processes probably still hold; 0 if negligible.
-// - With `before`, which was measured when the job had no worker yet: the memory in use now, minus the memory
-//   in use at that time, minus the use of living processes that came since and are not in `killed`.
-// - Without `before`: the memory that the driver reports for the `killed` processes.
+// Estimates how many bytes of the GPU's memory the `killed` processes still hold. Returns 0 if it is next to
+// nothing.
+// - `before` was measured when the job had no worker yet. With it, the result is the memory in use now, minus
+//   the memory in use then, minus the use of some living processes: those that came since then and are not in
+//   `killed`.
+// - Without `before`, the result is the memory that the driver reports for the `killed` processes.
 std::uint64_t held_bytes(const std::optional<GpuMemory>& before, const GpuMemory& now,
                          const std::vector<pid_t>& killed, const std::function<bool(pid_t)>& lives);
 

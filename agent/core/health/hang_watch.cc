@@ -13,7 +13,8 @@ constexpr Duration kSoftAtLeast = 5s;
 constexpr Duration kHardAtLeast = 120s;
 constexpr int kSoftTimes = 5;
 constexpr int kHardTimes = 30;
-// a hang limit below this many times the longest duration is raised: normal steps would exceed it
+// If the hang limit is below this many times the longest duration, it is raised to that, because normal steps
+// would exceed it.
 constexpr int kTimesBeyondHangLimit = 3;
 constexpr std::size_t kMaxSections = 64;  // open at once
 constexpr std::size_t kMaxNames = 1024;
@@ -77,7 +78,7 @@ void HangWatch::on(const Report& report, TimePoint now) {
   if (kind == kHeartbeat && report.section) correct_section(rank, report, now);
 }
 
-// Limits the number of names, so that a worker cannot fill the agent's memory.
+// The number of names is limited, so that a worker cannot fill the agent's memory.
 void HangWatch::seen(UsualTimes& times, const Watched& rank, const std::string& name, Duration took) {
   const std::pair key(rank.group, name);
   if (times.contains(key) || times.size() < kMaxNames) times[key].seen(took);
@@ -91,7 +92,8 @@ UsualTime HangWatch::usual(const UsualTimes& times, const Watched& rank, const s
 void HangWatch::step(Watched& rank, const wire::WorkerReported& report, TimePoint now) {
   if (report.kind == wire::ReportKind::kStep) rank.group = report.group;
   const TimePoint until = rank.sections.empty() ? now : rank.step_paused;
-  // A step that began and ended within one section took no time outside it, so there is nothing to learn.
+  // If a step began and ended within one section, no time passed outside the section. Then there is nothing
+  // to learn about steps.
   if (rank.step && until > rank.step->since) seen(step_times_, rank, "", until - rank.step->since);
   rank.step = Wait{until};
   rank.newest_step = report.step;
@@ -103,8 +105,8 @@ void HangWatch::enter(Watched& rank, const std::string& name, TimePoint since) {
   rank.sections.push_back({name, Wait{since}});
 }
 
-// Leaves the newest section of that name. It need not be the innermost, because sections of several threads
-// can overlap.
+// Leaves a section. If there are several of this name, leaves the one that was entered last. Other sections
+// may have been entered later, because sections of several threads can overlap.
 void HangWatch::leave(Watched& rank, const std::string& name, TimePoint now) {
   const auto last = std::find_if(rank.sections.rbegin(), rank.sections.rend(),
                                  [&](const Section& section) { return section.name == name; });
@@ -114,8 +116,9 @@ void HangWatch::leave(Watched& rank, const std::string& name, TimePoint now) {
   if (rank.sections.empty() && rank.step) rank.step->since += now - rank.step_paused;
 }
 
-// A heartbeat names the innermost section, or "" if the rank is in none. If a datagram about a section was
-// lost, this function leaves or enters sections until they agree with the heartbeat.
+// A heartbeat names the innermost section of the rank, or "" if the rank is in none. If this does not agree
+// with the sections that are known here, a datagram about a section was lost. Then this function leaves or
+// enters sections until they agree.
 void HangWatch::correct_section(Watched& rank, const Report& report, TimePoint now) {
   const std::string& name = *report.section;
   const bool inside = std::ranges::find(rank.sections, name, &Section::name) != rank.sections.end();
@@ -125,7 +128,7 @@ void HangWatch::correct_section(Watched& rank, const Report& report, TimePoint n
     enter(rank, name, now - report.section_time);
 }
 
-// Moves all clocks of the rank except `stop`.
+// Calls `move` for each clock of the rank, except for the clock `stop`.
 template <class Move>
 void HangWatch::move_clocks(Watched& rank, Move move) {
   if (rank.heartbeat) move(rank.heartbeat->since);
@@ -178,7 +181,8 @@ std::vector<wire::WorkerStalled> HangWatch::stopped(TimePoint now) const {
 
 wire::WorkerStalled HangWatch::told(Rank id, const Watched& rank, const Stall& stall) {
   const bool stopped = is_stopped(rank.state);
-  // The rank can have made progress between its last report and the stop.
+  // This is the place of the rank's last report. If the rank was stopped, it may have gone on after that
+  // report.
   const std::string where =
       rank.activity.empty() ? "" : fmt::format(", {}{}", stopped ? "heard last " : "", "at " + rank.activity);
   return {.rank = id,
@@ -205,7 +209,8 @@ std::optional<TimePoint> HangWatch::next_deadline() const {
 std::optional<HangWatch::Stall> HangWatch::judge(Watched& rank, TimePoint now) {
   if (rank.given_up) return std::nullopt;
   if (is_stopped(rank.state)) {
-    // A stopped process sends no heartbeats and makes no steps, so nothing else is checked.
+    // A stopped process cannot send heartbeats or make steps. So their absence says nothing, and only the
+    // stop itself counts.
     const Stall stall = stop_of(rank, now);
     return stall.hard ? std::optional(stall) : std::nullopt;
   }
@@ -228,7 +233,8 @@ std::optional<HangWatch::Stall> HangWatch::judge(Watched& rank, TimePoint now) {
   return std::nullopt;
 }
 
-// Judges the sections that the rank is in or, if there are none, its step.
+// Decides whether the rank has taken too long for a section that it is in. If it is in no section, decides
+// about its step.
 std::optional<HangWatch::Stall> HangWatch::judge_progress(Watched& rank, TimePoint now) {
   const auto judge_wait = [&](Wait& wait, const UsualTime& usual,
                               const std::string& what) -> std::optional<Stall> {

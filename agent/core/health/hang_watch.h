@@ -1,16 +1,16 @@
-// Hang detection: finds workers that are alive but make no progress.
+// Finds workers that hang, that is, workers that are alive but make no progress.
 //
-// The agent reads the state of every process once per kLookInterval and passes it on; reports of workers
+// Once per kLookInterval the agent reads the state of every process and passes it on. Reports of workers can
 // arrive at any time.
 // - A stopped process is reported after kStopLimit, and a frozen process after kFreezeLimit. A process in
 //   uninterruptible sleep is reported after the limit that the user gave. These reports do not need Muster's
-//   runtime.
-// - After a heartbeat the next heartbeat is expected, unless every heartbeat so far has said that the next
-//   one can be late.
-// - After a step the next step is expected. After the start of a named section its end is expected.
+//   runtime in the worker.
+// - After a heartbeat, another heartbeat must follow in time. This does not apply if every heartbeat so far
+//   has said that the next one can be late.
+// - After a step, another step must follow in time. A named section must end in time.
 // - The usual time of a step or section is learned from all ranks of the node that are in the same group.
-// - If the agent itself was delayed (kOverslept), all clocks restart: nobody knows what the workers did
-//   meanwhile.
+// - If the agent itself was delayed (kOverslept), nobody knows what the workers did in that time. So all
+//   clocks start again.
 // Decisions only, for one attempt; one thread.
 #pragma once
 
@@ -28,18 +28,20 @@ namespace muster::agent {
 
 enum class ProcessState { kLive, kStopped, kFrozen, kUninterruptible };
 
-// Learns how long something usually takes, and says when it takes too long. soft() is the time that is worth
-// a remark, hard() the time that is too long.
-// - Before three durations were seen, hard() is the hang limit, and soft() is half of it.
-// - After that, hard() is 30 times the longest duration, and at least two minutes. A lower factor would
-//   report hangs on a busy machine: with 5 % of its processor time, everything takes 20 times as long.
-// - hard() is at most the hang limit, or three times the longest duration if that is longer.
+// Learns how long something usually takes, and tells when it takes too long. After the time soft() the user
+// should get a remark. The time hard() is too long.
+// - As long as fewer than three durations were seen, hard() is the hang limit, and soft() is half of it.
+// - After that, hard() is 30 times the longest duration, and at least two minutes. The factor is so high
+//   because of busy machines: a process that gets 5 % of the processor time takes 20 times as long.
+// - hard() is never more than the hang limit. But if three times the longest duration is more than the hang
+//   limit, hard() is three times the longest duration.
 class UsualTime {
  public:
   void seen(Duration took);
   Duration soft(Duration hang_limit) const;
   Duration hard(Duration hang_limit) const;
-  // Returns " (the longest so far took 1.2 s)", or "" before three durations were seen.
+  // Returns a text such as " (the longest so far took 1.2 s)". If fewer than three durations were seen,
+  // returns "".
   std::string text() const;
 
  private:
@@ -56,7 +58,7 @@ class HangWatch {
     Duration uninterruptible{};
   };
   static constexpr Duration kLookInterval = std::chrono::seconds(1);
-  // a look that is later than this restarts all clocks
+  // If a look comes later than this, all clocks start again.
   static constexpr Duration kOverslept = std::chrono::seconds(1);
   static constexpr Duration kStopLimit = std::chrono::seconds(3);
   static constexpr Duration kFreezeLimit = std::chrono::seconds(2);  // a freeze is noticed one look later
@@ -66,16 +68,17 @@ class HangWatch {
   void add(Rank rank, TimePoint now);
   void remove(Rank rank) { watched_.erase(rank); }  // it has ended, or was told to stop
   void on(const Report& report, TimePoint now);
-  // Call before look() if something outside the workers has held them up since the last look. The time since
-  // the last look does not count.
+  // Call this before look() if something outside the workers has held them up since the last look. Then the
+  // time since the last look does not count.
   void pause(TimePoint now);
-  // Returns the stalls to report. Until the rank makes progress, a stall is reported at most once as soft and
-  // once as hard. Before this call, pass all reports that wait in the socket to on().
+  // Returns the stalls that have to be reported now. Before this call, pass all reports that wait in the
+  // socket to on(). A stall is reported at most once as soft and once as hard; the next one can be reported
+  // once the rank has made progress.
   std::vector<wire::WorkerStalled> look(const std::map<Rank, ProcessState>& states, TimePoint now);
-  // Returns soft stalls for all ranks that were stopped or frozen at the last look, even if only for a
-  // moment. Report them when other ranks hang, because a stopped rank may be the reason.
+  // Returns a soft stall for each rank that was stopped or frozen at the last look, even if only for a
+  // moment. Report these stalls when other ranks hang, because a stopped rank may be the reason.
   std::vector<wire::WorkerStalled> stopped(TimePoint now) const;
-  // Returns the time of the next look, or nothing while no worker is watched.
+  // Returns the time of the next look. If no worker is watched, returns nothing.
   std::optional<TimePoint> next_deadline() const;
 
  private:

@@ -5,7 +5,7 @@
 namespace muster::agent {
 
 void StackDump::asked(const std::set<Rank>& ranks, TimePoint now) {
-  // If ranks are still waited for, their deadline also applies to the new ones.
+  // If earlier ranks have not answered yet, their deadline also applies to the new ranks.
   if (waiting_.empty()) deadline_ = now + kLimit;
   waiting_.insert(ranks.begin(), ranks.end());
 }

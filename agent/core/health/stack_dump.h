@@ -1,5 +1,5 @@
-// Tracks which workers have not yet written their stacks, and which of those are late. For a late worker the
-// caller shows what the kernel knows about its threads.
+// Knows which workers were asked for their stacks and have not written them yet, and which of these are late.
+// If a worker is late, the caller shows the information that the kernel has about the worker's threads.
 //
 // The class Stacks (io/health/stacks.h) asks the workers and reads their files. One thread.
 #pragma once
@@ -16,13 +16,13 @@ class StackDump {
  public:
   static constexpr Duration kLimit = std::chrono::milliseconds(1500);
 
-  // Call when these ranks have been asked. Some may still owe the answer to an earlier request.
+  // Call this when these ranks have been asked. Some of them may not have answered an earlier request yet.
   void asked(const std::set<Rank>& ranks, TimePoint now);
-  // Returns true if the rank was asked; the caller should read its file. Returns false if the rank wrote its
-  // stacks unasked.
+  // Returns true if the rank was asked for its stacks. The caller should then read its file. Returns false if
+  // the rank has written its stacks without being asked.
   bool answered(Rank rank) { return waiting_.erase(rank) > 0; }
   void ended(Rank rank) { waiting_.erase(rank); }
-  // Returns the ranks that are late, and no longer expects them to answer.
+  // Returns the ranks that are late. From then on they are no longer expected to answer.
   std::set<Rank> late(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 

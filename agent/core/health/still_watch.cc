@@ -16,7 +16,8 @@ constexpr int kBusyShare = 100;
 
 }  // namespace
 
-// py-spy writes `Thread 17 (idle): "MainThread"`, then a line for each frame, the innermost first.
+// Returns the innermost frame of the main thread. In py-spy's output, a thread begins with a line such as
+// `Thread 17 (idle): "MainThread"`. A line for each frame follows, the innermost one first.
 std::string innermost_frame(std::string_view py_spy) {
   bool in_main = false;
   for (std::string_view line : split(py_spy, '\n')) {
@@ -29,14 +30,14 @@ std::string innermost_frame(std::string_view py_spy) {
   return {};
 }
 
-// Errors other than a lack of permission are temporary. For example, the process changed its stack during the
-// dump, or has not reached the script yet.
+// Returns why py-spy may not look at the process, or "" if it may. Any other error of py-spy is temporary.
+// For example, the stack changed during the dump, or the process has not reached the script yet.
 std::string why_not_seen(std::string_view py_spy) {
   if (!py_spy.contains("ermission") || !innermost_frame(py_spy).empty()) return {};
   return fmt::format("py-spy says: {}", py_spy.substr(0, py_spy.find('\n')));
 }
 
-// Linux writes `0 0 0` if it does not count the time. The text is empty if the file does not exist.
+// If Linux does not count the time, the text is `0 0 0`. If the file does not exist, the text is empty.
 std::optional<Duration> processor_time(std::string_view schedstat) {
   const auto time = parse_number<std::int64_t>(schedstat.substr(0, schedstat.find(' ')));
   return time && *time > 0 ? std::optional(from_ns(*time)) : std::nullopt;

@@ -1,10 +1,11 @@
-// Detects that a Python rank which reports no steps makes no progress. That is the case if several looks at
-// its main thread show the same frame, and the thread has hardly run between them.
+// Detects that a Python rank makes no progress, although it reports no steps. Several looks at the rank's
+// main thread must show the same frame, and the thread must have hardly run between them.
 //
-// Once a rank has reported a step, or that it is idle or finished, StillWatch no longer looks at it: from
-// then on HangWatch suffices. The launcher decides what follows: it takes the job for hanging only if no rank
-// makes progress. Time in which the ranks wait until their output is taken does not count. Neither does time
-// in which the agent did not look. Decisions only, for one attempt; one thread.
+// StillWatch stops looking at a rank that has reported a step, or that has reported that it is idle or
+// finished. From then on HangWatch is enough for this rank. StillWatch does not count time in which the ranks
+// wait until their output is taken, or time in which the agent did not look. It only reports the rank. The
+// launcher takes the job for hanging only if no rank makes progress. The class makes decisions only, for one
+// attempt, on one thread.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +20,21 @@
 
 namespace muster::agent {
 
-// The result of a look at the main thread of a rank's Python.
+// The result of one look at the main thread of a rank that runs Python.
 struct MainThread {
   std::string frame;    // the innermost one, "read (train.py:7)"; empty: it could not be seen
   Duration cpu{};       // processor time since its start
   std::string why_not;  // why no look can see the frame, and what would help; empty: this or a later look can
 };
 
-// Returns the innermost frame of the main thread in the output of `py-spy dump`, or "" if the output has
-// none.
+// Returns the innermost frame of the main thread. `py_spy` is the output of `py-spy dump`. Returns "" if it
+// has no such frame.
 std::string innermost_frame(std::string_view py_spy);
-// Returns why `py-spy dump` can never show a frame of this process. Returns "" if this output has a frame, or
-// a later output may have one.
+// Returns the reason if `py-spy dump` can never show a frame of this process. Returns "" if the output has a
+// frame, or if a later output may have one.
 std::string why_not_seen(std::string_view py_spy);
-// Returns the processor time from a thread's /proc file `schedstat`; nullopt if the kernel does not count it.
+// Returns the processor time of a thread; `schedstat` is the text of the thread's file of that name in /proc.
+// Returns nullopt if the kernel does not count this time.
 std::optional<Duration> processor_time(std::string_view schedstat);
 
 class StillWatch {
@@ -45,15 +47,18 @@ class StillWatch {
 
   void add(Rank rank) { watched_[rank] = {}; }
   void remove(Rank rank) { watched_.erase(rank); }
-  // Call if the ranks have waited until their output was taken. All ranks start to count again from zero.
+  // Call this if the ranks have waited until their output was taken. For all ranks the time then starts again
+  // from zero.
   void pause();
   // Returns the ranks to look at now. Pass the result of each look to seen().
   std::map<Rank, std::int32_t> due(const std::map<Rank, std::int32_t>& pids, TimePoint now);
-  // Returns what to report, if anything: a soft stall, a hard stall, or that the rank has moved on after a
-  // stall. Each stall is reported at most once as soft and at most once as hard.
+  // Takes the result of a look at a rank. Returns a report if there is one: a soft stall, a hard stall, or
+  // the remark that the rank has moved on after a stall. A stall is reported at most once as soft, and at
+  // most once as hard.
   std::optional<wire::WorkerStalled> seen(Rank rank, const MainThread& thread, TimePoint now);
 
-  // Looks are a tenth of the limit apart, within these bounds. A look takes 10 ms of processor time.
+  // The main thread is looked at every tenth of the limit, but not more often than kLeastPause and not less
+  // often than kMostPause. A look takes 10 ms of processor time.
   static constexpr Duration kLeastPause = std::chrono::seconds(1);
   static constexpr Duration kMostPause = std::chrono::seconds(60);
 

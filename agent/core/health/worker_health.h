@@ -1,8 +1,9 @@
-// Keeps the state of one attempt's workers, from their reports and from what the agent observes. Decides what
-// to tell the launcher about it, and knows which worker supports which request.
+// Keeps the state of one attempt's workers. It learns the state from the reports of the workers and from the
+// agent's observations. It decides which messages about the workers the launcher gets, and knows which worker
+// supports which request.
 //
-// Lives from the opening of an attempt to its end. Decisions only: facts and the time are passed in. One
-// thread.
+// The object lives from the opening of an attempt to its end. It only decides: the facts and the time are
+// passed in. One thread.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +32,12 @@ class WorkerHealth {
     TimePoint started_at{};
   };
 
-  // `told_blindness`: an earlier attempt has already sent the remark that the hang limit cannot work.
+  // `told_blindness` says that an earlier attempt has already sent the remark that the hang limit cannot
+  // work. Then this object does not send it again.
   explicit WorkerHealth(const wire::JobSpec& job, bool told_blindness = false);
 
   void started(Rank rank, std::int32_t pid, std::optional<std::uint32_t> gpu, TimePoint now);
-  // Call when the worker was told to stop: from then on it is not expected to make progress.
+  // Call this when the worker was told to stop. From then on nobody expects it to make progress.
   void told_to_stop(Rank rank) {
     hang_.remove(rank);
     still_.remove(rank);
@@ -44,18 +46,21 @@ class WorkerHealth {
   // Returns a remark for the user for each fault. If a worker's GPU is lost, also returns a hard stall of
   // that worker.
   Messages on(const std::vector<GpuFault>& faults, TimePoint now);
-  // Call when the worker has ended. Adds to `exited` its GPU's fault, and whether its script ran to its end.
+  // Call this when the worker has ended. Adds two facts to `exited`: the fault of the worker's GPU, and
+  // whether the worker's script ran to its end.
   void ended(Rank rank, wire::WorkerExited& exited);
 
-  // Call when next_deadline() has come, after the waiting reports were handled. `output_waits`: the workers
-  // wait until their output is taken. That time is not a hang.
+  // Call this when next_deadline() has come. First handle the reports that are waiting. `output_waits` says
+  // that the workers wait until their output is taken. Such time does not count as a hang.
   Messages look(const std::map<Rank, ProcessState>& states, bool output_waits, TimePoint now);
-  // Returns the processes whose main threads the caller should look at now.
+  // Returns the processes that are due for a look. The caller should then look at their main threads.
   std::map<Rank, std::int32_t> threads_to_see(TimePoint now) { return still_.due(pids(), now); }
-  // Returns stalls and, once, a remark if the hang limit that the user gave cannot work.
+  // Takes the looks at the main threads, and returns stalls. If the hang limit that the user gave cannot
+  // work, it also returns a remark about that, once.
   Messages on(const std::map<Rank, MainThread>& threads, TimePoint now);
   bool told_blindness() const { return told_blindness_; }
-  // As HangWatch::stopped(). Send these messages before the stacks of workers that hang.
+  // Returns the same stalls as HangWatch::stopped(), as messages. Send them before the stacks of workers that
+  // hang.
   Messages stopped(TimePoint now) const;
   std::optional<TimePoint> next_deadline() const { return hang_.next_deadline(); }
 

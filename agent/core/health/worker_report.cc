@@ -25,7 +25,8 @@ bool is_for_agent(ReportKind kind) {
          kind == kLastLine;
 }
 
-// Whether reports of this kind affect the job's exit code, or decisions about the job or its sweep.
+// Returns whether reports of this kind matter for the job's exit code, or for decisions about the job or its
+// sweep.
 bool decides(ReportKind kind) {
   using enum ReportKind;
   return kind == kHello || kind == kSaved || kind == kCommitted || kind == kPreempted || kind == kFenced ||
@@ -34,7 +35,7 @@ bool decides(ReportKind kind) {
 
 constexpr std::size_t kMaxWordBytes = 128;
 
-// Replaces unprintable characters, because terminals will show the text.
+// Replaces characters that cannot be printed, because the text will be shown on terminals.
 std::string printable(std::string text) {
   text.resize(std::min(text.size(), kMaxWordBytes));
   for (char& letter : text) {
@@ -65,11 +66,12 @@ std::int64_t nanoseconds(const nlohmann::json& milliseconds, double highest) {
   return static_cast<std::int64_t>(std::clamp(milliseconds.get<double>(), 0.0, highest) * 1e6);
 }
 
-// 11 days. The limit keeps the sum of many such times, in nanoseconds, within 64 bits.
+// A step cannot report a longer busy time than this, which is 11 days. The sum of many such times, in
+// nanoseconds, then fits into 64 bits.
 constexpr double kMaxBusyMs = 1e9;
 
-// Reads the loss and the number of samples. If the loss is NaN or infinite, workers send null, because JSON
-// has no such numbers.
+// Reads the loss and the number of samples. JSON has no numbers for NaN and infinity. So if the loss is one
+// of these, workers send null.
 void read_numbers(const nlohmann::json& parsed, wire::WorkerReported& message) {
   if (const auto loss = parsed.find("loss"); loss != parsed.end())
     message.loss = loss->is_null() ? "nan" : fmt::format("{}", loss->get<double>());
@@ -92,8 +94,8 @@ void read_profile(const nlohmann::json& parsed, wire::WorkerReported& message) {
 
 constexpr std::size_t kMaxValues = 64;
 
-// JSON has no number that is NaN or infinite. Such values come as "nan", "inf" and "-inf", because a diverged
-// training must be seen.
+// JSON has no numbers for NaN and infinity, but people must see that a training has diverged. So workers send
+// such values as the words "nan", "inf" and "-inf".
 double metric_value(const nlohmann::json& value) {
   if (value.is_number()) return value.get<double>();
   const std::string& word = value.get_ref<const std::string&>();
@@ -129,7 +131,7 @@ Expected<Report> parse_report(std::string_view datagram) {
     const auto known = wire::word_named<ReportKind>(parsed.at("type").get_ref<const std::string&>());
     if (parsed.at("v") != 1 || !known) return failure(ErrorCode::kCorrupt, "a report of an unknown kind");
     const ReportKind kind = report.message.kind = *known;
-    // A heartbeat without a step means that no step is done.
+    // A heartbeat need not name a step. Then no step is done yet, and its step is -1.
     report.message.step = parsed.contains("step") ? whole_number<std::int64_t>(parsed["step"])
                                                   : (kind == ReportKind::kHeartbeat ? -1 : 0);
     if (report.message.step < (kind == ReportKind::kHeartbeat ? -1 : 0))
@@ -164,7 +166,7 @@ std::vector<wire::WorkerReported> Reports::on(const wire::WorkerReported& report
     return passed_on;
   }
   Progress& progress = progress_[report.rank];
-  // A heartbeat has fewer fields than a step, so it does not replace a step that is held back.
+  // If a step is held back, a heartbeat does not replace it, because a heartbeat has fewer fields.
   const bool beat = report.kind == ReportKind::kHeartbeat;
   if (!progress.held || !beat || progress.held->kind == ReportKind::kHeartbeat) progress.held = report;
   return due(now);

@@ -1,11 +1,15 @@
-// Parses workers' reports, which arrive as datagrams on MUSTER_SOCKET, and decides when to pass them on to
-// the launcher.
+// Parses the reports of workers, which arrive as datagrams on MUSTER_SOCKET. Decides which reports go to the
+// launcher, and when.
 //
 // A datagram is {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":".."}, see docs/protocol.md.
-// Metrics and rare reports (hello, profile, resumed, saved, committed, saving, preempted, fenced, finished)
-// are passed on at once. If the report is progress (step, heartbeat), only the newest one of each rank is
-// passed on, at most once per kInterval. Sections, idle, answers to commands (stacks), reports about memory
-// (memory_slots, held) and last_line are not passed on. No sockets, no clock.
+// - Metrics and rare reports (hello, profile, resumed, saved, committed, saving, preempted, fenced, finished)
+//   are passed on at once.
+// - Progress (step, heartbeat) is passed on at most once per kInterval for each rank, and then only the
+//   newest report.
+// - Sections, idle, answers to commands (stacks), reports about memory (memory_slots, held) and last_line are
+//   not passed on.
+//
+// No sockets, no clock.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +40,10 @@ struct Report {
   std::int32_t pid = 0;                // last_line: the sender's pid; the sender may be a child of the rank
 };
 
-// Returns kCorrupt unless the datagram is a report of version 1.
+// Parses a datagram. Returns kCorrupt if it is not a report of version 1.
 Expected<Report> parse_report(std::string_view datagram);
 
-// Whether the agent passes the report on to the launcher.
+// Returns whether the agent passes this report on to the launcher.
 bool is_for_launcher(const Report& report);
 
 class Reports {
@@ -47,17 +51,18 @@ class Reports {
   static constexpr Duration kInterval = std::chrono::milliseconds(100);
   static constexpr std::int32_t kMostInSpite = 100;
 
-  // Returns the reports to pass on now. Progress of the rank that was held back comes before this report.
+  // Takes a report, and returns the reports to pass on now. If progress of the same rank was held back, it
+  // comes first.
   std::vector<wire::WorkerReported> on(const wire::WorkerReported& report, TimePoint now);
-  // Returns the progress that was held back and is due.
+  // Returns the progress reports that were held back and are due now.
   std::vector<wire::WorkerReported> due(TimePoint now);
   // Returns everything that is held back for this rank. Call when the rank has ended.
   std::vector<wire::WorkerReported> take(Rank rank);
   std::optional<TimePoint> next_deadline() const;
-  // Returns whether to send a report that on(), due() or take() returned, and counts those not to send. If
-  // the launcher does not keep up (`crowded`), only reports that affect decisions about the job or its sweep
-  // are sent: `hello`, `saved`, `committed`, `preempted`, `fenced`, `metric`. Per rank and kind, at most
-  // kMostInSpite of them are sent.
+  // Decides whether a report from on(), due() or take() is sent to the launcher. Returns false if it is not,
+  // and counts it as dropped. If `crowded` is true, the launcher does not keep up. Then only reports that
+  // affect decisions about the job or its sweep are sent: `hello`, `saved`, `committed`, `preempted`,
+  // `fenced` and `metric`. At most kMostInSpite of these are sent for each rank and kind.
   bool admit(const wire::WorkerReported& report, bool crowded);
   std::uint64_t dropped_count() const { return dropped_count_; }
 

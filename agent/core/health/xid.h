@@ -24,7 +24,8 @@ struct GpuFault {
   Xid xid;
 };
 
-// An unknown number counts as a hardware error, since NVML reported it as critical.
+// Returns the meaning of an XID number. NVML reports only critical ones, so an unknown number counts as a
+// hardware error.
 Xid describe_xid(std::uint64_t number);
 
 }  // namespace muster::agent

@@ -30,9 +30,10 @@ bool CopyKeeping::is_whole(CheckpointId id) const {
                             });
 }
 
-// Returns whether `copy` can be dropped when a copy of checkpoint `to` arrives. The rank of the new copy has
-// then saved, which shows that all ranks have restored their state. So copies of ranks outside `kept_` are no
-// longer needed.
+// Returns whether `copy` can be dropped when a copy of checkpoint `to` arrives. A new copy arrives only after
+// its rank has saved. That shows that all ranks have restored their state, so nobody needs copies of ranks
+// outside `kept_` any more. A copy of a rank in `kept_` can be dropped unless it belongs to `to` or to the
+// last complete checkpoint, `whole_`.
 bool CopyKeeping::gives_way(const Copy& copy, CheckpointId to) const {
   return !kept_.has(copy.rank) || (copy.id != to && copy.id != whole_);
 }

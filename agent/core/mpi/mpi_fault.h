@@ -9,7 +9,7 @@
 
 namespace muster::agent {
 
-// The life of one rank, as the MPI server sees it.
+// The states of one rank's MPI, as its MPI server has seen them.
 struct MpiLife {
   bool connected = false;  // MPI_Init has begun
   bool finalized = false;
@@ -28,9 +28,10 @@ inline std::string spawn_remark() {
          "as many as --nodes and --gpus-per-node say";
 }
 
-// Returns the fault, or "" if there is none. It is a fault if a rank that has called MPI_Init exits with code
-// 0 and without MPI_Finalize: its peers would wait forever. If the rank has called MPI_Abort, sets `exited`
-// to the code that it passed, because MPI libraries end such ranks in different ways.
+// Returns the fault of a rank, or "" if there is none. If a rank has called MPI_Init and exits with code 0,
+// but without MPI_Finalize, that is a fault, because its peers would wait forever. If the rank has called
+// MPI_Abort, `exited` gets the code that the rank passed to it. The MPI libraries end such ranks in different
+// ways, so the real exit code does not tell it.
 inline std::string mpi_fault(const MpiLife& life, wire::WorkerExited& exited) {
   if (!life.aborted.empty()) {
     exited.signal = 0;

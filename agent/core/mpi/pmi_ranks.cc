@@ -41,8 +41,8 @@ PmiRanks::PmiRanks(const wire::PrepareAttempt& plan)
   values_["PMI_process_mapping"] = process_mapping(plan.rank_counts);
 }
 
-// Splits the line into words NAME=VALUE. The last one, if NAME is "value", can contain blanks and equals
-// signs.
+// Splits the line into words of the form NAME=VALUE. If the last one is named "value", it can contain blanks
+// and equals signs.
 PmiRanks::Effects PmiRanks::on_line(LocalRank rank, std::string_view line) {
   Words words;
   for (std::string_view rest = line; !rest.empty();) {
@@ -122,9 +122,9 @@ void PmiRanks::enter_barrier() {
   gather_more();
 }
 
-// Sends the next part of this node's new values to the launcher, which puts the parts of all nodes into one
-// message. A part begins with a line such as "1024+". It says how many bytes follow, and whether the node has
-// more parts ("+") or not (".").
+// Sends the next part of this node's new values to the launcher. The launcher puts the parts of all nodes
+// into one message. A part begins with a line such as "1024+": the number of bytes that follow, and then "+"
+// if the node has more parts, or "." if this is its last one.
 void PmiRanks::gather_more() {
   const std::size_t share = wire::kMostMpiBytes / static_cast<std::size_t>(node_count_);
   const std::size_t bytes = std::min(fresh_.size(), std::max(share, kHeadBytes + 1) - kHeadBytes);
@@ -139,8 +139,8 @@ void PmiRanks::gather_more() {
                             .text = wire::Bytes(std::move(part))});
 }
 
-// Appends each node's part to `gathered_`; the parts come in the order of the nodes. Sets `some_follow` if a
-// node has more parts. Returns false if the text has another format.
+// `text` has one part for each node, in the order of the nodes. Appends each part to the node's element of
+// `gathered_`. Sets `some_follow` if some node has more parts. Returns false if the text has another format.
 bool PmiRanks::take_parts(std::string_view text, bool& some_follow) {
   for (std::string& node : gathered_) {
     const std::size_t end = text.find('\n');

@@ -1,11 +1,11 @@
-// The server's side of PMI-1, the protocol with which the ranks of MPICH programs find each other. It has
+// The server's side of PMI-1. With this protocol the ranks of MPICH programs find each other. It consists of
 // lines of text, a table of keys and values, and a barrier.
 //
-// Source: the wire protocol of MPICH's simple PMI client. A value that a rank puts is visible on its own node
-// at once, and on other nodes after the next barrier; the protocol allows this. At a barrier the nodes
-// exchange as much as fits into a message, and repeat that until they have everything. Decisions only: the
-// input is lines of ranks and answers of the launcher, the output is lines for ranks and questions for the
-// launcher. One thread.
+// Source: the wire protocol of MPICH's simple PMI client. If a rank puts a value, it is visible on the rank's
+// own node at once, and on other nodes after the next barrier. The protocol allows this. At a barrier the
+// nodes exchange as much as fits into a message, and repeat that until they have everything. This class makes
+// decisions only. Its input is lines of ranks and answers of the launcher. Its output is lines for ranks and
+// questions for the launcher. One thread.
 #pragma once
 
 #include <cstddef>
@@ -36,10 +36,10 @@ class PmiRanks {
 
   // `plan`: of this node.
   explicit PmiRanks(const wire::PrepareAttempt& plan);
-  // Handles a line of a rank, without its line end.
+  // Handles a line that a rank has sent. `line` is without the line end.
   Effects on_line(LocalRank rank, std::string_view line);
   Effects on_told(const wire::MpiTold& told);
-  // Returns the result of mpi_fault() for this rank, such as "called MPI_Abort with 3".
+  // Returns the fault of this rank, for example "called MPI_Abort with 3". It is the result of mpi_fault().
   std::string fault_of(LocalRank rank, wire::WorkerExited& exited) const;
 
  private:
@@ -81,9 +81,9 @@ class PmiRanks {
   Effects effects_;
 };
 
-// Returns the value of PMI_process_mapping, which says which ranks share a node. In
-// "(vector,(0,2,4),(2,1,3))", (0,2,4) means: from node 0 on, two nodes of four ranks each. (2,1,3) means:
-// from node 2 on, one node of three ranks.
+// Returns the value of PMI_process_mapping, which tells which ranks share a node. An example is
+// "(vector,(0,2,4),(2,1,3))". In it, (0,2,4) stands for two nodes with four ranks each, beginning with node
+// 0. (2,1,3) stands for one node with three ranks, beginning with node 2.
 std::string process_mapping(const std::vector<std::int32_t>& rank_counts);
 
 }  // namespace muster::agent

@@ -42,8 +42,8 @@ std::optional<TimePoint> Node::next_deadline() const {
   return next;
 }
 
-// Returns when the agent stops waiting for its launcher. For a job that runs, this is the end of the
-// controller grace, which begins when the connection closes or when the silence limit has passed.
+// Returns the time at which the agent stops waiting for its launcher. If a job runs, that is the end of the
+// controller grace. This grace begins when the connection closes, or when the silence limit has passed.
 std::optional<TimePoint> Node::launcher_deadline() const {
   if (leaving_) return logs_first_ || memory_first_ ? std::optional(heard_ + silence_limit()) : std::nullopt;
   if (!job_) return heard_ + kWelcomeLimit;
@@ -67,7 +67,8 @@ void Node::handle(const AttemptRequested& event, TimePoint now) {
     case Phase::kStarting:
     case Phase::kRunning:
     case Phase::kClearing:
-      // Two attempts never run at the same time, and the older one gets no grace.
+      // Two attempts never run at the same time. So the workers of the older one are killed at once, without
+      // a grace.
       waiting_ = event;
       kill_workers(now);
       break;
@@ -144,7 +145,7 @@ void Node::start_if_ready() {
   if (phase_ == Phase::kWarming && !give_up_at_ && !gpus_until_ && !reach_until_) start_workers();
 }
 
-// If the store did not answer, refuses the attempt: workers would wait minutes for the store.
+// If the store did not answer, the attempt is refused, because workers would wait for the store for minutes.
 void Node::handle(const StoreAnswered& event, TimePoint) {
   if (!reach_until_) return;
   reach_until_.reset();
@@ -186,7 +187,8 @@ void Node::handle(const GpusLookedAt& event, TimePoint) {
   start_if_ready();
 }
 
-// The template is ready or gone. If it is gone, the ranks are executed instead of forked.
+// The template is ready, or it is gone. In either case the ranks can start. If the template is gone, they are
+// executed, because they cannot be forked.
 void Node::handle(const TemplateSettled&, TimePoint) {
   give_up_at_.reset();
   start_if_ready();
@@ -199,8 +201,8 @@ void Node::start_workers() {
   actions_.emplace_back(StartWorker{LocalRank(0), start_});
 }
 
-// Starts the next worker only now, so that a program that cannot be executed fails only once, not for each
-// rank.
+// A worker is started only after the one before it. So if the program cannot be executed, only one worker
+// fails, and not all of them.
 void Node::handle(const WorkerStarted& event, TimePoint) {
   CHECK(phase_ == Phase::kStarting, "phase {}", static_cast<int>(phase_));
   workers_.at(index_of(event.local_rank)).started(event.pid);
@@ -288,7 +290,7 @@ void Node::handle(const LauncherClosed&, TimePoint now) {
   closed_ = true;
   heard_ = now;
   logs_first_ = memory_first_ = false;
-  // Only running workers get the controller grace.
+  // If no worker is running, there is no controller grace.
   if (!workers_live()) leave("the launcher is gone", kExitLauncherGone, now);
 }
 
@@ -303,8 +305,8 @@ void Node::handle(const LeftoversGone&, TimePoint now) {
   if (phase_ == Phase::kIdle && waiting_) open(*std::exchange(waiting_, std::nullopt));
 }
 
-// All ranks have ended. Leftovers that are still alive cannot be killed, so Node waits no longer for these,
-// but still for the log files to be written.
+// All ranks have ended. If leftovers are still alive, they cannot be killed. Node does not wait for them any
+// longer, but it still waits until the log files are written.
 void Node::handle(const LeftoversNamed& event, TimePoint now) {
   if (phase_ != Phase::kClearing) return;
   send(wire::LeftoversUnkillable{event.left});
@@ -318,8 +320,8 @@ void Node::handle(const LeftoversNamed& event, TimePoint now) {
 }
 
 void Node::handle(const TimePassed& event, TimePoint now) {
-  // The agent was stopped. Messages of the launcher and of the store may still wait in their sockets, so
-  // their limits start again.
+  // The agent itself was stopped for a while. During that time messages of the launcher and of the store may
+  // have arrived, and still wait in their sockets. So the time limits for both start anew.
   if (event.late > kOverslept) {
     if (!closed_) heard_ = now;
     if (reach_until_) reach_until_ = now + kReachLimit;
@@ -340,7 +342,7 @@ void Node::handle(const TimePassed& event, TimePoint now) {
   leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);
 }
 
-// Stops the running attempt, and quits once it has ended.
+// Stops the attempt that is running. When the attempt has ended, the agent quits.
 void Node::leave(std::string reason, int exit_code, TimePoint now) {
   waiting_.reset();
   if (!leaving_) leaving_ = Quit{exit_code, std::move(reason)};
@@ -362,8 +364,8 @@ void Node::quit_if_left() {
   if (!logs_first_ && is_written) quit();
 }
 
-// If the last attempt has failed, has the checkpoint in its workers' memory written to disk; it would be lost
-// otherwise. Call when no attempt follows.
+// The ranks of a failed attempt may have a checkpoint in memory only. If no attempt follows, it would be
+// lost. So this function has it written to disk, once. Call it when no attempt follows.
 void Node::write_memory_out() {
   const bool holds_memory = job_ && job_->limits.memory_tier_bytes > 0;
   if (holds_memory && has_failed_ && !std::exchange(writes_memory_out_, true))
@@ -383,7 +385,7 @@ void Node::stop_workers(std::int32_t signal, Duration grace, TimePoint now) {
     if (workers_[i].on(WorkerEvent::kStopRequested) == WorkerEffect::kNone) continue;
     actions_.emplace_back(SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), signal});
   }
-  // A second stop can shorten the grace, but not lengthen it.
+  // If there is a second stop, it can make the grace shorter, but not longer.
   if (!kill_at_ && signal != SIGTERM) terminate_at_ = now + grace - grace / kTermPart;
   kill_at_ = kill_at_ ? std::min(*kill_at_, now + grace) : now + grace;
 }
@@ -428,8 +430,9 @@ void Node::clear_if_all_ended(TimePoint now) {
   clear(now);
 }
 
-// Kills the leftovers, or has them named if they are still alive at `unkillable_at_`. Called again after
-// kClearPause, because the agent does not notice when a process that is not its child ends.
+// Kills the leftovers. If some are still alive at `unkillable_at_`, this has them named instead. It is called
+// again after kClearPause. That is necessary because the agent does not notice the end of a process that is
+// not its child.
 void Node::clear(TimePoint now) {
   clear_again_at_.reset();
   if (!unkillable_at_) {

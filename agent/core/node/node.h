@@ -1,17 +1,17 @@
-// Decides what the agent does at each event, for all ranks of its node through all attempts of a job.
+// Decides what the agent does at each event, for all ranks of its node and through all attempts of a job.
 //
-// - Answers every order of the launcher.
-// - Stops workers: with a signal, and with KILL after the grace.
-// - Reports the node empty only when the last process of the attempt has ended.
-// - Stops by itself when nothing is heard from the launcher for too long.
-// Decisions only: events come with the time, and the performer (agent.h) carries out the returned actions in
-// order. One thread.
+// - It answers every order of the launcher.
+// - It stops workers: first with a signal, and with KILL when the grace is over.
+// - It reports that the node is empty, but only when the last process of the attempt has ended.
+// - It stops by itself if nothing is heard from the launcher for too long.
+// Node makes decisions only. Each event comes with the time, and Agent (agent.h) carries out the returned
+// actions in order. One thread.
 //
 // If the program was found but cannot be executed (wrong format), the attempt is refused: Node kills the
-// ranks that have already started, and sends WorkersGone. This is not reported as a worker's exit, because a
-// restart would not help. If a worker survives SIGKILL, Node reports it to the launcher, and the node is not
-// empty until that worker ends. Node also reports any other process that survives SIGKILL, but does not wait
-// for it: it can be another user's process.
+// ranks that have already started, and sends WorkersGone. This is not reported as the exit of a worker,
+// because a restart would not help. If a worker survives SIGKILL, Node reports it to the launcher, and the
+// node is not empty until that worker ends. If any other process survives SIGKILL, Node reports it, but does
+// not wait for it, because it can be a process of another user.
 #pragma once
 
 #include <optional>
@@ -127,10 +127,11 @@ struct SignalWorker {  // sends a signal to the worker's whole process group
   std::int32_t signal = 0;
   bool passed_on = false;  // a signal from the user, after which the worker keeps running
 };
-// Kill every process that the attempt's workers left behind; LeftoversGone when none is left.
+// Orders to kill every process that the attempt's workers left behind. LeftoversGone answers when none is
+// left.
 struct KillLeftovers {};
-// Name the leftovers that are still alive, and stop waiting for them; LeftoversNamed answers, or, if none is
-// alive, LeftoversGone once the log files are written.
+// Orders to name the leftovers that are still alive, and to stop waiting for them. LeftoversNamed answers. If
+// no leftover is alive, LeftoversGone answers instead, once the log files are written.
 struct NameLeftovers {};
 struct FinishLogs {};       // LeftoversGone answers, once the log files are written
 struct LookAtGpus {};       // answered by GpusLookedAt
@@ -157,7 +158,8 @@ using Actions = std::vector<Action>;
 
 class Node {
  public:
-  // `now`: when the agent started. If no Welcome arrives within kWelcomeLimit, the launcher counts as lost.
+  // `now` is the time at which the agent started. The launcher counts as lost if it has not sent a Welcome
+  // within kWelcomeLimit.
   explicit Node(TimePoint now) : heard_(now) {}
   Actions on(const Event& event, TimePoint now);
   std::optional<TimePoint> next_deadline() const;
@@ -171,29 +173,31 @@ class Node {
   bool has_rank(Rank rank) const { return RankRange(plan_.first_rank, plan_.local_world_size).has(rank); }
 
   static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);
-  // If TimePassed comes more than this too late, the agent itself was stopped. The launcher's silence during
-  // that time does not count.
+  // If TimePassed comes later than it should by more than this, the agent itself was stopped. In that case
+  // the launcher's silence during this time does not count.
   static constexpr Duration kOverslept = std::chrono::seconds(1);
-  // A killed process ends within milliseconds, unless the kernel holds it (state D) or its cgroup is frozen.
+  // Usually a killed process ends within milliseconds. It takes longer if the kernel holds it (state D) or if
+  // its cgroup is frozen. A process that still exists after this time counts as one that cannot be killed.
   static constexpr Duration kUnkillableLimit = std::chrono::seconds(3);
   // Node searches for leftovers again after this pause, and also whenever a child has ended.
   static constexpr Duration kClearPause = std::chrono::milliseconds(500);
-  // How long a template may take from its start until it is ready. Usually the wait costs nothing, because
-  // executed ranks would have to do the same work.
+  // If a template is not ready within this time from its start, it is given up. Usually the wait costs no
+  // time, because executed ranks would have to do the same work.
   static constexpr Duration kTemplateLimit = std::chrono::seconds(60);
-  // How long a start waits for GPU memory of killed workers. The driver takes a few seconds to free a lot.
+  // For at most this time a start waits until the GPU memory of killed workers is free. If there is a lot,
+  // the driver takes a few seconds to free it.
   static constexpr Duration kGpuMemoryLimit = std::chrono::seconds(50);
   static constexpr Duration kGpuMemoryPause = std::chrono::milliseconds(20);
-  // How long the store on another host may take to answer.
+  // The limit for an answer of a store on another host.
   static constexpr Duration kReachLimit = std::chrono::seconds(5);
-  // If a stop begins with a signal other than TERM, the worker also gets TERM when a fifth of the grace is
-  // left, in case it ignores the first signal. TERM comes late because it kills a Python program that saves
+  // If a stop begins with another signal than TERM, the worker may ignore that signal. So it also gets TERM,
+  // when a fifth of the grace is left. TERM comes so late because it would kill a Python program that saves
   // after Ctrl-C.
   static constexpr int kTermPart = 5;
 
  private:
-  // kOpening and kStarting last only until the performer has answered an action.
-  // In kWarming the start waits for the template, for GPU memory, or for the store's answer.
+  // kOpening and kStarting last only until Agent has answered an action. In kWarming, the start waits for the
+  // template, for GPU memory, or for the answer of the store.
   enum class Phase { kIdle, kOpening, kPrepared, kWarming, kStarting, kRunning, kClearing, kLeft };
 
   void handle(const Welcomed& event, TimePoint now);
@@ -220,7 +224,7 @@ class Node {
   void handle(const TimePassed& event, TimePoint now);
 
   bool workers_live() const { return phase_ == Phase::kStarting || phase_ == Phase::kRunning; }
-  // The attempt is prepared, and no worker has been started.
+  // Returns whether the attempt is prepared and none of its workers has been started.
   bool can_still_start() const { return phase_ == Phase::kPrepared || phase_ == Phase::kWarming; }
   Duration silence_limit() const { return job_ ? job_->limits.silence_limit : kWelcomeLimit; }
   std::optional<TimePoint> launcher_deadline() const;

@@ -1,7 +1,7 @@
-// One worker of an attempt: its states, and what each event means in each state.
+// One worker of an attempt: the states that it can have, and the meaning of each event in each state.
 //
-// The table decides everything. Worker adds the pid, and remembers whether the worker was told to stop. Node
-// passes events in, and turns the returned effect into an action. Plain values.
+// A table decides everything. Worker adds the pid, and remembers whether the worker was told to stop. Node
+// passes the events to Worker. The result is an effect, which Node turns into an action. Plain values.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ struct WorkerTransition {
   bool possible = false;  // false: only a bug in the agent can cause this event in this state
 };
 
-// Rows are states, columns events, both in the order of their enums.
+// The rows are the states, and the columns are the events. Both are in the order of their enums.
 constexpr std::array<std::array<WorkerTransition, kWorkerEventCount>, kWorkerStateCount> kWorkerTable = [] {
   using enum WorkerState;
   using enum WorkerEffect;
@@ -46,14 +46,15 @@ constexpr std::array<std::array<WorkerTransition, kWorkerEventCount>, kWorkerSta
 
 class Worker {
  public:
-  // Enters the next state and returns what to do. An impossible event is a bug and stops the program.
+  // Enters the next state, and returns the effect that Node has to carry out. If the event is impossible in
+  // this state, that is a bug, and the program stops.
   WorkerEffect on(WorkerEvent event);
   void started(std::int32_t pid);
   std::int32_t pid() const { return pid_; }                           // 0 until it was started
   bool running() const { return state_ == WorkerState::kRunning; }    // and was not told to stop
   bool stopping() const { return state_ == WorkerState::kStopping; }  // told to stop, not killed
   bool ended() const { return state_ == WorkerState::kEnded; }
-  // Whether the worker was sent a signal to stop it or to kill it.
+  // Returns whether a signal was sent to the worker to stop it or to kill it.
   bool stop_requested() const { return stop_requested_; }
 
  private:

@@ -1,11 +1,12 @@
-// Back-pressure on workers' output: decides whether workers wait until their output is taken, and when output
-// is dropped because it is taken too slowly. The rule is the same whoever takes the output: a log file, or
-// the launcher.
+// Decides whether workers wait until their output is taken, and when output is dropped because it is taken
+// too slowly. The "taker" of the output is a log file, or the launcher. The rules are the same for both.
 //
-// - Ranks begin to wait when more than `high_bytes` are queued, and go on when half of that is queued.
-// - If the taker takes nothing for `stall`, output is dropped until half of `high_bytes` is queued.
-// - In a hurry (the taker is a terminal, or workers are being stopped), output is dropped earlier: when the
-//   taker takes less than kProgressBytes within `patience`.
+// - When more than `high_bytes` are queued, ranks begin to wait. When only half of that is queued, they go
+//   on.
+// - If the taker takes nothing for the time `stall`, output is dropped until only half of `high_bytes` is
+//   queued.
+// - There can be a hurry: the taker is a terminal, or workers are being stopped. Then output is dropped
+//   earlier: as soon as the taker takes less than kProgressBytes within the time `patience`.
 // Pure: the size of the queue and the time are passed in.
 #pragma once
 
@@ -25,10 +26,11 @@ class Flow {
       : high_bytes_(high_bytes), stall_(stall), patience_(patience) {}
   std::size_t high_bytes() const { return high_bytes_; }
   void set_hurry(bool hurry) { hurry_ = hurry; }
-  // Returns whether the ranks should wait. Call before reading more of their output. `backlog_bytes`: how
-  // much is queued. `alive_at`: when the taker last took something, or had nothing to take.
+  // Returns whether the ranks should wait. Call this before reading more of their output. `backlog_bytes` is
+  // the amount that is queued. `alive_at` is the time at which the taker last took something, or had nothing
+  // to take.
   bool hold(std::size_t backlog_bytes, TimePoint alive_at, TimePoint now);
-  // Whether to drop the output that is read now.
+  // Returns whether the output that is read now has to be dropped.
   bool dropping() const { return state_ == State::kDropping; }
 
  private:

@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::size_t kText = Lines::kMaxLineBytes - 1;
 
-// Returns about what a terminal would show for a line with carriage returns: the text after the last carriage
-// return that is not at the end, or "" if that text is blank. (On a terminal, the end of a longer earlier
-// text would stay visible after it.)
+// Returns roughly the text that a terminal would show for a line with carriage returns. That is the text
+// after the last carriage return, not counting carriage returns at the end. If this text is blank, returns
+// "". A terminal would also show the end of an earlier text if that was longer.
 std::string_view visible(std::string_view line) {
   line = line.substr(0, line.find_last_not_of('\r') + 1);
   const std::size_t begin = line.rfind('\r') + 1;  // npos + 1 is 0
@@ -22,8 +22,8 @@ std::string_view visible(std::string_view line) {
   return wiped ? std::string_view() : line;
 }
 
-// Returns whether a line is longer than kMaxLineBytes. Searches for line ends backwards, so that most of the
-// text is skipped.
+// Returns whether a line is longer than kMaxLineBytes. It looks for line ends from the back, a long step at a
+// time, so it skips most of the text.
 bool has_long_line(std::string_view whole) {
   while (whole.size() > Lines::kMaxLineBytes) {
     const std::size_t end = whole.rfind('\n', kText);
@@ -56,8 +56,8 @@ std::string_view Lines::feed(std::span<char> buffer, TimePoint now) {
   return rewritten_.insert(0, whole);
 }
 
-// Returns the bytes up to the last newline, after the incomplete line of earlier calls. Keeps the bytes after
-// the last newline for the next call.
+// Returns all bytes up to the last newline. The incomplete line that earlier calls have kept comes first. The
+// bytes after the last newline are kept for the next call.
 std::string_view Lines::take_whole(std::span<char> buffer) {
   std::size_t begin = kMaxLineBytes;
   const std::string_view bytes(buffer.data() + begin, buffer.size() - begin);
@@ -92,7 +92,8 @@ void Lines::append_line(std::string_view line) {
   } while (!line.empty());
 }
 
-// Shows the current text of the line that is being overwritten, and forgets its earlier texts.
+// A worker overwrites the line in `rest_` again and again, as progress bars do. This function shows the
+// line's current text, at most once per kUpdatePeriod, and forgets the earlier texts.
 void Lines::show_update(TimePoint now) {
   const std::string_view state = visible(rest_);
   if (!state.empty() && state != shown_ && (!shown_at_ || *shown_at_ + kUpdatePeriod <= now)) {
@@ -116,7 +117,7 @@ std::uint64_t count_lines(std::string_view lines) {
   return static_cast<std::uint64_t>(std::ranges::count(lines, '\n'));
 }
 
-// Starts at the end, so that it reads only the last lines of a large piece.
+// Starts at the end of `lines`. So it looks only at the last lines, even if `lines` is large.
 void LastLines::add(std::string_view lines) {
   std::array<std::string_view, kMaxLines> last;
   std::size_t added = 0;

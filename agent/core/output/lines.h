@@ -26,12 +26,13 @@ class Lines {
   static constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;  // newline included
   static constexpr Duration kUpdatePeriod = std::chrono::milliseconds(500);
 
-  // Adds the bytes that the caller has read into the buffer from index kMaxLineBytes on. In the room before
-  // these bytes, feed() puts the start of their first line, if an earlier call had it. Returns all lines that
-  // are now complete, each with its newline. The result is valid until the next call, and as long as the
-  // buffer.
+  // Takes the bytes that the caller has read into `buffer`, from index kMaxLineBytes on. Returns all lines
+  // that are now complete, each with its newline. The beginning of the first line may have come in an earlier
+  // call. feed() then copies it into the room before the new bytes, so that the line is in one piece. The
+  // result can be used until the next call, or until the buffer is gone.
   std::string_view feed(std::span<char> buffer, TimePoint now);
-  // Call at the end of the stream. Returns the incomplete last line, or an empty string.
+  // Call this at the end of the stream. If the last line is incomplete, returns it. Otherwise returns an
+  // empty string.
   std::string flush();
 
  private:
@@ -51,7 +52,7 @@ std::uint64_t count_lines(std::string_view lines);
 // The last lines of a stream, without their newlines.
 class LastLines {
  public:
-  // enough for a Python traceback and for what native code prints after it
+  // this is enough for a Python traceback and the lines that native code prints after it
   static constexpr std::size_t kMaxLines = 60;
   static constexpr std::size_t kMaxBytes = 4096;  // of each line; a longer line is cut
 
@@ -61,8 +62,8 @@ class LastLines {
   bool empty() const { return count_ == 0; }
 
  private:
-  // Up to 2 * kMaxLines lines. Old lines are dropped many at a time, because dropping one for each new line
-  // is slow.
+  // At most 2 * kMaxLines lines. To drop one old line for each new line would be slow, so many are dropped at
+  // a time.
   std::string text_;
   std::size_t count_ = 0;
 };

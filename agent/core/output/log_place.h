@@ -20,9 +20,9 @@ struct LogDirectories {
   bool nonce_seen = false;
 };
 
-// Returns the job's directory, or this host's own if only that one can be used. A directory that lacks the
-// nonce that the launcher has left is not the launcher's, although it has the same path. `usable` makes a
-// directory, and is called only for a directory that may be chosen.
+// Returns the job's log directory. If that one cannot be used here, returns this host's own directory. The
+// launcher has left a nonce in its directory. If a directory with the same path lacks this nonce, it is
+// another directory. `usable` makes a directory. It is called only for a directory that may be chosen.
 LogPlace choose_log_place(const LogDirectories& directories,
                           const std::function<bool(const std::string& directory)>& usable);
 

@@ -15,7 +15,7 @@ void LogSending::written(File file, std::uint64_t bytes, bool all) {
   its.all_written = its.all_written || all;
 }
 
-// Takes the files in turn, so that no file waits until another one is complete.
+// Takes a piece of each file in turn. So no file has to wait until another one is complete.
 std::optional<LogSending::Next> LogSending::next() const {
   if (on_its_way_bytes_ > 0 && on_its_way_bytes_ + kLeastBytes > window_bytes_) return std::nullopt;
   const std::size_t room = std::min(kPieceBytes, window_bytes_ - on_its_way_bytes_);
@@ -83,7 +83,7 @@ bool LogSending::forget(File file) {
   const bool waits =
       std::ranges::any_of(on_its_way_, [file](const OnItsWay& each) { return each.file == file; });
   if (waits || !(its.end_sent || (its.stopped && its.all_written))) return false;
-  // Keeps a file if a part was not sent, so that left_bytes() still counts that part.
+  // If some part was not sent, the file is kept, so that left_bytes() still counts that part.
   if (its.sent < its.written) return false;
   files_.erase(file);
   return true;

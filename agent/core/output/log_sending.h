@@ -1,9 +1,9 @@
-// Decides which part of this node's log files to send to the launcher next. Used if the launcher does not see
-// the agent's log directory.
+// Decides which part of this node's log files is sent to the launcher next. It is used only if the launcher
+// does not see the agent's log directory.
 //
-// LogSending limits how much log text has been sent without the launcher's answer. It adjusts this limit so
-// that an answer takes about kGoal: then no other message waits longer than kGoal behind log text. Pure:
-// sizes and the time are passed in.
+// Some log text has been sent and not answered by the launcher yet. LogSending limits how much that is, in
+// such a way that an answer takes about kGoal. Then no other message has to wait behind log text for longer
+// than kGoal. Pure: sizes and the time are passed in.
 #pragma once
 
 #include <cstddef>
@@ -30,26 +30,29 @@ class LogSending {
     std::size_t limit_bytes = 0;
   };
 
-  // Adds a file. kAsked: the launcher may not want the file; its first answer decides.
+  // Adds a file. kSurely: the launcher wants the file. kAsked: the launcher may not want it, and says so in
+  // its first answer.
   enum class Wanted { kSurely, kAsked };
   File add(Wanted wanted = Wanted::kSurely);
-  // Call when the file has grown to that many bytes. `all`: the file is complete.
+  // Call this when the file has grown to `bytes` bytes. `all` says that the file is complete.
   void written(File file, std::uint64_t bytes, bool all);
-  // Returns the piece to send now. Returns nothing if all is sent, or if enough is on its way.
+  // Returns the piece to send now. Returns nothing if everything has been sent, or if so much has been sent
+  // without an answer that the next piece has to wait.
   std::optional<Next> next() const;
-  // Call when these bytes, which begin at `offset`, have been sent. Returns whether the complete file has
+  // Call this when these bytes have been sent; they begin at `offset`. Returns whether the complete file has
   // been sent.
   bool sent(File file, std::uint64_t offset, std::size_t bytes, TimePoint now);
-  // Call if the file cannot be read, or is not wanted: next() returns no more of it. If the launcher has
-  // never said that it wants a kAsked file, also forgets the file and returns true.
+  // Call this if the file cannot be read, or if the launcher does not want it. From then on next() returns no
+  // more pieces of it. If the launcher was asked whether it wants the file (kAsked) and has never said yes,
+  // this also forgets the file, and returns true.
   bool stop(File file);
-  // Call when the launcher has answered that it has the first `bytes` bytes of the file.
+  // Call this when the launcher has answered that it has the first `bytes` bytes of the file.
   void taken(File file, std::uint64_t bytes, TimePoint now);
-  // Returns how many bytes of wanted files are written, but not sent yet.
+  // Returns how many bytes are written but not sent yet. Only files that the launcher wants count.
   std::uint64_t left_bytes() const;
-  // True if there is nothing more to send and no answer of the launcher is missing.
+  // Returns true if there is nothing more to send, and the launcher has answered everything.
   bool done() const;
-  // Forgets the file if it is finished, and returns whether it did.
+  // If everything about the file is finished, forgets the file and returns true. Otherwise returns false.
   bool forget(File file);
 
  private:

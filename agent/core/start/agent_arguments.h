@@ -18,8 +18,8 @@ struct LauncherAddress {
   std::uint16_t port = 0;
 };
 
-// Orders the agent to look for agents and processes that one node of a job has left on this host, and to exit
-// then.
+// Orders the agent to look for processes, including other agents, that one node of a job has left on this
+// host. After that the agent exits.
 struct SweepOrder {
   std::string job;
   NodeId node;

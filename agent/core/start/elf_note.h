@@ -13,7 +13,8 @@ namespace muster::agent {
 
 bool has_warm_note(const ReadAt& read);
 
-// Returns the path of a script's interpreter, from its "#!" line; "" if there is no such line.
+// Returns the path of a script's interpreter, which follows "#!" in the first line. Returns "" if there is no
+// such line.
 std::string interpreter_of(const ReadAt& read);
 
 }  // namespace muster::agent

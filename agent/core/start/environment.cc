@@ -15,9 +15,9 @@ namespace {
 constexpr const char* kGpus = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kRocmGpus = "HIP_VISIBLE_DEVICES";  // ROCm reads both variables, and this one wins
 
-// Prefixes of the variables that srun, mpirun and mpiexec set for their processes. They are removed, because
-// an MPI library that finds one takes this rank for a process of that program. Other variables that begin
-// with PMIX_MCA_, PRTE_MCA_ or OMPI_MCA_ are settings of the user, and stay. With --env, the user can set any
+// srun, mpirun and mpiexec set variables with these prefixes for their processes. Workers do not get them: an
+// MPI library that finds one takes the rank for a process of that program. Other variables that begin with
+// PMIX_MCA_, PRTE_MCA_ or OMPI_MCA_ are settings of the user, and stay. With --env, the user can set any
 // variable.
 constexpr std::string_view kOfOuterMpi[] = {"PMI_",
                                             "PMIX_",
@@ -56,16 +56,17 @@ std::optional<std::string> variable_in(const Map& map, const char* name) {
   return found == map.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Returns the variable's value: the user's if it is set, or else the launcher's, or else the agent's.
+// Returns the value of the variable. The user's value is taken first, then the launcher's, and then the
+// agent's.
 std::optional<std::string> variable_of(const NodeContext& node, const wire::JobSpec& job, const char* name) {
   if (auto given = variable_in(job.environment, name)) return given;
   if (auto passed = variable_in(job.inherited, name)) return passed;
   return variable_in(node.inherited, name);
 }
 
-// Returns the list of the node's GPUs, as the variable `name` has it; nothing if the variable is not set. If
-// several agents share the machine, each gets a slice of the list. LOCAL_RANK is an index into the slice, as
-// torchrun's users expect.
+// Returns the list of the node's GPUs, in the form of the variable `name`. Returns nothing if the variable is
+// not set. If several agents share the machine, each of them gets a slice of the list. LOCAL_RANK is an index
+// into that slice, as users of torchrun expect.
 std::optional<std::string> visible_gpus(const NodeContext& node, const wire::JobSpec& job,
                                         const wire::PrepareAttempt& plan, const char* name) {
   const auto given = variable_of(node, job, name);
@@ -98,7 +99,8 @@ std::string only_gpu(const std::optional<std::string>& list, LocalRank local_ran
 
 void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire::PrepareAttempt& plan,
                   const wire::StartWorkers& start, const NodeContext& node) {
-  // With spare nodes, the n-th node of the attempt need not be node n of the job.
+  // If every node has the same number of ranks, the node's number in the attempt follows from its first rank.
+  // It can differ from the node's number in the job, because the job can have spare nodes.
   const bool even = plan.local_world_size * plan.node_count == plan.world_size;
   const int group_rank = even ? plan.first_rank.value() / plan.local_world_size : node.node.value();
   const auto set = [&environment](const char* name, auto value) {
@@ -141,8 +143,8 @@ bool sets_flight_record(const NodeContext& node, const wire::JobSpec& job) {
   });
 }
 
-// Sets the variables that MPI programs read. Also sets settings of MPI libraries, unless the user has set
-// them.
+// Sets the variables that MPI programs read. It also sets some settings of MPI libraries. A setting that the
+// user has made stays as it is.
 void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const wire::StartWorkers& start,
              const NodeContext& node) {
   if (node.mpi.kind == wire::Mpi::kPmi) {
@@ -154,12 +156,12 @@ void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const w
   environment["OMPI_COMM_WORLD_SIZE"] = fmt::format("{}", plan.world_size);
   environment["OMPI_UNIVERSE_SIZE"] = fmt::format("{}", plan.world_size);
   environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = fmt::format("{}", plan.local_world_size);
-  // Without the variables of a launcher that it knows, Open MPI 4 runs as a single process. This variable
-  // stands for "any PMIx server".
+  // Open MPI 4 looks for the variables of a launcher that it knows. If it finds none, it runs as a single
+  // process. This variable stands for "any PMIx server".
   environment["JSM_JSRUN_PORT"] = "1";
-  // JAX recognizes Open MPI by OMPI_MCA_orte_hnp_uri, the address of mpirun. JAX makes rank 0 listen at this
-  // address, on a port that it computes from the number before the dot (a multiple of 4096). Open MPI's ranks
-  // do not use the address.
+  // JAX recognizes Open MPI by the variable OMPI_MCA_orte_hnp_uri, which has the address of mpirun. JAX makes
+  // rank 0 listen at this address. It computes the port from the number before the dot (a multiple of 4096).
+  // The ranks of Open MPI do not use the address.
   const std::string host = start.master_address.contains(':')
                                ? fmt::format("tcp6://[{}]", start.master_address)
                                : "tcp://" + start.master_address;
@@ -167,8 +169,8 @@ void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const w
                           fmt::format("{}.0;{}:{}", 4096LL * start.master_port, host, start.master_port));
   if (!node.mpi.segments.empty())
     environment.try_emplace("OMPI_MCA_btl_vader_backing_directory", node.mpi.segments);
-  // A waiting rank spins. If there are more ranks than cores, it would keep a core from the ranks that it
-  // waits for. mpirun sets this variable too.
+  // In Open MPI, a waiting rank uses its core all the time. If there are more ranks than cores, it would take
+  // the core from the ranks for which it waits. This variable changes that. mpirun sets it, too.
   if (plan.local_world_size * plan.agents_on_host > node.core_count)
     environment.try_emplace("OMPI_MCA_mpi_yield_when_idle", "1");
   const bool on_one_host = start.master_address == "127.0.0.1" || start.master_address == "localhost";

@@ -18,7 +18,7 @@ namespace muster::agent {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-// The kind of MPI server that the ranks of an MPI job use.
+// The MPI server that the ranks of an MPI job use.
 struct MpiContext {
   wire::Mpi kind = wire::Mpi::kNone;  // never kAuto
   std::string segments{};             // directory for the memory that ranks share; empty: no separate one
@@ -39,19 +39,19 @@ struct NodeContext {
 
 // LOG_DIRECTORY/attempt_A/rank_R
 std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank);
-// Returns ${XDG_STATE_HOME:-~/.local/state}/muster/JOB; "" if neither XDG_STATE_HOME nor HOME is set in
-// `own`, the agent's environment.
+// Returns ${XDG_STATE_HOME:-~/.local/state}/muster/JOB. The variables come from `own`, the agent's
+// environment. Returns "" if neither XDG_STATE_HOME nor HOME is set there.
 std::string fallback_log_directory(const Environment& own, const std::string& job_id);
-// Returns TORCHELASTIC_ERROR_FILE. This file is not in the rank's directory, because a worker may fail before
-// that directory exists.
+// Returns the value of TORCHELASTIC_ERROR_FILE, the path of a file. This file is not in the rank's directory,
+// because a worker may fail before that directory exists.
 std::string error_file(const wire::JobSpec& job, Attempt attempt, Rank rank);
-// Returns MUSTER_TRACE_FILE, for a job with tracing.
+// Returns the value of MUSTER_TRACE_FILE. Only a job with tracing has this variable.
 std::string trace_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
 
 // Returns the variables that are equal for all ranks of the node.
 Environment common_environment(const NodeContext& node, const wire::JobSpec& job,
                                const wire::PrepareAttempt& plan, const wire::StartWorkers& start);
-// Returns the variables whose values differ between ranks. Every rank has variables of the same names.
+// Returns the variables whose values differ between ranks. The names are the same for every rank.
 Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
                              const wire::PrepareAttempt& plan, LocalRank local_rank);
 
@@ -62,7 +62,7 @@ std::optional<std::uint32_t> gpu_of(const Environment& environment, LocalRank lo
 // Returns the variables as NAME=value, as they are passed to a program.
 std::vector<std::string> entries_of(const Environment& environment);
 
-// Returns the words that precede the rank's command; usually none.
+// Returns the words that precede the rank's command. Usually there are none.
 std::vector<std::string> wrapper_of(const wire::JobSpec& job, Rank rank);
 
 // Replaces `${local_rank}` in the arguments, as torchrun does.

@@ -9,8 +9,8 @@ constexpr int kAnythingElse = 125;
 constexpr int kCannotExecute = 126;
 constexpr int kNoSuchProgram = 127;
 
-// Returns whether another path would help: the path caused the error, not a lack of descriptors, memory or
-// space.
+// Returns whether the path has caused the error. Then another path would help. It would not help against a
+// lack of descriptors, memory or space.
 bool is_about_the_path(ErrorCode code) {
   return code == ErrorCode::kNotFound || code == ErrorCode::kPermission ||
          code == ErrorCode::kInvalidArgument;

@@ -25,11 +25,12 @@ struct StartFailure {
   Error error;
 };
 
-// Returns the script that the job's Python runs; "" if unknown.
+// Returns the script that the job's Python runs. Returns "" if it is unknown.
 std::string script_of(const wire::JobSpec& job);
 
-// Returns 126 if the program cannot be executed and 127 if it is not found, as a shell does. Returns 2 for an
-// error that the user can fix, and 125 for any other error.
+// Returns the exit code for a failure, with the same meaning as in a shell: 126 if the program cannot be
+// executed, and 127 if it is not found. Returns 2 for an error that the user can fix. Returns 125 for any
+// other error.
 int exit_code_of(StartStep step, ErrorCode code, const wire::JobSpec& job);
 wire::AttemptRefused refusal(const StartFailure& failure, const wire::JobSpec& job);
 

@@ -8,24 +8,25 @@ namespace muster::agent {
 
 namespace {
 
-// Variables whose values differ between attempts. A template does not have them, so that no code before
-// init() uses the values of the first attempt.
+// Variables whose values differ between attempts. A template does not have them. Otherwise code that runs
+// before init() could use the values of the first attempt.
 constexpr std::array<std::string_view, 9> kNotCommon = {
     "GROUP_RANK",      "LOCAL_WORLD_SIZE", "WORLD_SIZE",  "GROUP_WORLD_SIZE",
     "ROLE_WORLD_SIZE", "MASTER_ADDR",      "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT",
     "MUSTER_ATTEMPT"};
 
-// Prefixes of variables that differ between jobs of one agent, such as the trials of a sweep.
+// Prefixes of variables whose values can differ between the jobs of one agent, such as the trials of a sweep.
 constexpr std::array<std::string_view, 7> kOfOneJob = {
     "MUSTER_PARAM_",        "MUSTER_TRIAL",        "MUSTER_SOCKET",      "MUSTER_CHECKPOINT_DIR",
     "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "TORCHELASTIC_RUN_ID"};
 
-// The agent's guardian finds processes by this variable. A template has it too, possibly with an earlier
-// job's id.
+// By this variable the agent's guardian finds the processes of a job. A template also has the variable, but
+// its value can be the id of an earlier job.
 constexpr std::string_view kJobId = "MUSTER_JOB_ID";
 
-// These prefixes were found by watching getenv() while LibTorch 2.11 and 2.15 and their CUDA libraries load.
-// The loader reads LD_, the C library GLIBC_ and MALLOC_, and the interpreter PYTHON.
+// These prefixes are the result of an experiment: getenv() was watched while LibTorch 2.11 and 2.15 and their
+// CUDA libraries were loaded. The other prefixes are those of the loader (LD_), the C library (GLIBC_ and
+// MALLOC_) and the interpreter (PYTHON).
 constexpr std::array<std::string_view, 20> kReadWhileLoading = {"OMP_",
                                                                 "GOMP_",
                                                                 "KMP_",
@@ -71,7 +72,8 @@ std::optional<std::string> value_in(const Environment& environment, const std::s
   return found == environment.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Whether a rank with these arguments can be forked from a template that takes arguments.
+// Returns whether a rank with these arguments can be forked from this template. The template must be one that
+// takes arguments.
 bool fits(const TemplateSpec& spec, const std::vector<std::string>& arguments) {
   const std::size_t fixed = spec.fixed_words.value_or(arguments.size() + 1);
   return arguments.size() >= fixed &&
@@ -102,7 +104,7 @@ std::expected<TemplateSpec, std::string> wanted_template(const ProgramFacts& pro
   if (spec.arguments.empty()) return std::unexpected("the Python command has neither a script nor a module");
   const auto runner = std::ranges::find(spec.arguments, program.python_runner);
   spec.fixed_words = static_cast<std::size_t>(runner - spec.arguments.begin());
-  // numpy's OpenBLAS starts its threads while it loads, and a process with threads cannot be forked.
+  // numpy's OpenBLAS starts threads while it loads. A process with threads cannot be forked.
   spec.environment.try_emplace(std::string(kOpenBlasThreads), "1");
   return spec;
 }

@@ -1,7 +1,7 @@
-// Decides how a template is executed, which ranks may be forked from it, and what it tells the forked ranks.
+// Decides how a template is executed, which ranks may be forked from it, and which order it then gets.
 //
-// A template is a process that has loaded the program once; a node keeps it over attempts, and forks ranks
-// from it. See docs/warm_start.md. Pure: facts about files are passed in.
+// A template is a process that has loaded the program once. A node keeps its template over several attempts,
+// and forks ranks from it. See docs/warm_start.md. Pure: facts about files are passed in.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,14 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-// Two templates with equal specs are interchangeable.
+// Describes a template. If two templates have equal specs, either can serve in place of the other.
 struct TemplateSpec {
   std::string program;  // a path
   FileIdentity file;
   std::vector<std::string> arguments;       // of the template
   std::vector<std::string> rank_arguments;  // of the ranks that can be forked from it
-  // How many of a rank's first arguments must equal the template's. Nothing if the program may be a wrapper,
-  // such as a shell: the arguments of a wrapper are not those of the program that calls init().
+  // How many of a rank's first arguments must be the same as the template's. Empty if the program may be a
+  // wrapper, such as a shell. The arguments of a wrapper are not those of the program that calls init().
   std::optional<std::size_t> fixed_words = {};
   Environment environment;
   std::string working_directory;
@@ -47,26 +47,29 @@ struct ProgramFacts {
   std::string python_runner;  // its path; empty: not found
 };
 
-// Returns the spec of the template for the node's ranks in this attempt. The error says in one clause why
-// there is no template; it is empty if no template was requested.
+// Returns the spec of the template for the ranks of this node in this attempt. If there is no template, the
+// error says why, in one clause. The error is empty if nobody asked for a template.
 std::expected<TemplateSpec, std::string> wanted_template(const ProgramFacts& program, const NodeContext& node,
                                                          const wire::JobSpec& job,
                                                          const wire::PrepareAttempt& plan);
 
-// Returns the command of a Python template: `python3 -u train.py --lr 1` becomes
-// `python3 -u RUNNER train.py --lr 1`. Returns an empty command if `command` runs neither a script nor a
-// module.
+// Returns the command that starts a Python template. For example, `python3 -u train.py --lr 1` becomes
+// `python3 -u RUNNER train.py --lr 1`. If `command` runs neither a script nor a module, returns an empty
+// command.
 std::vector<std::string> python_template_command(const std::vector<std::string>& command,
                                                  const std::string& runner);
 
-// Whether libraries read this variable while they load: changing it afterwards has no effect.
+// Returns whether libraries read this variable while they load. If they do, a later change of the variable
+// has no effect.
 bool is_read_while_loading(std::string_view variable);
 
-// Whether a template with the spec `loaded` can fork the ranks of a job that wants the spec `wanted`.
+// Returns whether a template can serve a job. `loaded` is the spec of the template, and `wanted` is the spec
+// that the job wants. `takes_arguments` says that ranks can have other arguments than the template.
 bool can_serve(const TemplateSpec& loaded, const TemplateSpec& wanted, bool takes_arguments);
 
-// Returns the order that turns a fork of the template into the rank with these arguments and this
-// environment. The error says in one clause why the rank must be executed instead.
+// Returns an order for the template. A fork of the template that follows it becomes the rank with these
+// arguments and this environment. If that is not possible, the rank must be executed instead, and the error
+// says why, in one clause.
 std::expected<ForkOrder, std::string> order_for(const TemplateSpec& spec, bool takes_arguments,
                                                 const std::vector<std::string>& arguments,
                                                 const Environment& environment);

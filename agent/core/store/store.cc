@@ -134,8 +134,8 @@ Status Store::compare_set(StoreFields fields) {
   const std::string_view desired = fields.blob();
   Node* node = find(key);
   const bool set_already = node != nullptr && node->second.value;
-  // For a key that is not set, torch has this rule: only an empty expected value matches. If it does not
-  // match, the reply is the expected value.
+  // torch has this rule for a key that is not set: the expected value matches only if it is empty. If it does
+  // not match, the reply is the expected value.
   const bool matches = set_already ? *node->second.value == expected : expected.empty();
   if (matches) {
     if (Status done = set(key, desired); !done) return done;
@@ -144,8 +144,8 @@ Status Store::compare_set(StoreFields fields) {
   return reply_blob(set_already ? std::string_view(*node->second.value) : expected);
 }
 
-// Parses the value as torch's server does: ignores leading blanks and trailing text. A key that is not set
-// counts as 0.
+// Parses the value in the same way as torch's server. Blanks before the number and any text after it are
+// ignored. If the key is not set, the number is 0.
 Expected<std::int64_t> Store::number_in(const Entry& entry) {
   if (!entry.value) return 0;
   char* end = nullptr;

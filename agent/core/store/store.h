@@ -1,13 +1,13 @@
-// The c10d store of one attempt: computes the content and the answers of torch's TCPStore server from the
-// bytes that clients send.
+// The c10d store of one attempt. It does the work of torch's TCPStore server: it takes the bytes that clients
+// send, and computes the content of the store and the answers.
 //
-// The store owns values, queues and the clients that wait for keys; StoreServer (io/store/store_server.h)
-// owns the sockets. The store answers as torch's libuv server does (2.9 to 2.15), except that:
+// The store owns the values, the queues and the clients that wait for keys. StoreServer
+// (io/store/store_server.h) owns the sockets. The store answers in the same way as torch's libuv server (2.9
+// to 2.15), with these exceptions:
 // - a COMPARE_SET that sets nothing releases no client;
 // - for WAIT, a key whose queue has entries is not missing;
-// - a QUEUE_PUSH releases a waiting client once.
-// No correct program depends on these differences. If a client breaks the protocol or a limit, feed() fails
-// for that client only. No clock, no threads, no I/O.
+// - a QUEUE_PUSH releases a waiting client once. No correct program depends on these differences. If a client
+//   breaks the protocol or a limit, feed() fails for that client only. No clock, no threads, no I/O.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ namespace muster::agent {
 
 using StoreClientId = Id<struct StoreClientTag, std::uint64_t>;  // one connection; never reused
 
-// The bytes to send. The caller reuses one StoreOutput for all calls, so that no call allocates.
+// The bytes that have to be sent. The caller uses one StoreOutput for all calls, so that no call has to
+// allocate memory.
 struct StoreOutput {
   std::string reply;                    // to the client that sent the bytes
   std::vector<StoreClientId> released;  // other clients whose wait is over: send kStopWaiting to each
@@ -44,9 +45,9 @@ class Store {
   void connected(StoreClientId client);
   void disconnected(StoreClientId client);
 
-  // Takes the next bytes of a connected client, in pieces of any size, and executes every complete command.
-  // Overwrites `output`. If this fails, send `output` all the same, then disconnect the client. The error
-  // says what the client did.
+  // Takes the next bytes of a connected client, and executes every complete command. The bytes can be cut
+  // into pieces anywhere. The content of `output` is replaced. If this fails, the error says what the client
+  // did wrong. In that case, send `output` all the same, and then disconnect the client.
   Status feed(StoreClientId client, std::string_view bytes, StoreOutput& output);
 
   // Whether the client's first command has shown that it speaks the protocol.

@@ -1,5 +1,5 @@
-// Functions of Store for its keys, for the clients that wait for keys, and for the memory limit. store.cc
-// implements the commands with these functions.
+// The functions of Store that handle its keys, the clients that wait for keys, and the memory limit. The
+// commands in store.cc use them.
 #include <algorithm>
 
 #include "agent/core/store/store.h"
@@ -98,9 +98,9 @@ Status Store::wait(Client& client, StoreFields fields) {
   return {};
 }
 
-// The key's value is the number of clients that have arrived, including those that have disconnected since.
-// Clients wait, although the key has a value, until as many as `world_size` have arrived. The last one
-// releases all clients that wait for the key.
+// Lets clients wait until as many as `world_size` have arrived. The key's value is the number of clients that
+// have arrived so far, including those that have disconnected since. Although the key has a value, a client
+// waits until the last one arrives. That one releases all clients that wait for the key.
 Status Store::barrier(Client& client, StoreFields fields) {
   end_wait(client);
   const std::string_view key = fields.blob();

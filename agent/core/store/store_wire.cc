@@ -8,13 +8,14 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the protocol is little-endian and read in place");
 
-// The fields of each command, one letter each: 4 is a u32, 8 an i64, k a key, v a value, and * a u64 count of
-// how often the fields after it are repeated.
+// For each command, the fields that follow it. A letter stands for a field: 4 is a u32, 8 is an i64, k is a
+// key, and v is a value. * is a u64 that says how often the fields after it are repeated.
 constexpr std::array<std::string_view, 19> kFields = {
     "4", "kv", "kvv", "k", "k8", "*k", "*k", "", "k", "kv", "*k", "*kv", "", "4", "kv", "k", "k", "", "k8"};
 constexpr std::size_t kCountBytes = sizeof(std::uint64_t);
 
-// Reads the length of a key or value, or a count of repetitions. Returns kCorrupt if it exceeds its limit.
+// Reads a number that says how long a key or value is, or how often fields are repeated. Returns kCorrupt if
+// the number is above its limit.
 Expected<std::uint64_t> bounded_number(char field, std::string_view bytes, const StoreLimits& limits) {
   const auto number = StoreFields(bytes).number<std::uint64_t>();
   if (field == 'k' && number > limits.key_bytes) {

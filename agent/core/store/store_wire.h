@@ -1,9 +1,10 @@
-// The wire protocol of torch's TCPStore (2.9 to 2.15), from the server's side: the commands, their fields,
-// and where a command ends. A newer torch adds commands at the end and changes none.
+// The wire protocol of torch's TCPStore (2.9 to 2.15), from the server's side. This file knows the commands,
+// their fields, and where a command ends. When torch gets new commands, they come at the end of the list, and
+// no old one changes.
 //
-// A command is one byte, followed by its fields. Integers are little-endian. A key or value is a u64 length
-// and the bytes. StoreCommandScanner checks every length before anything uses it, and does not scan a
-// complete field again when more input arrives. It keeps no bytes. Store (store.h) executes the commands.
+// A command is one byte, and then its fields. Integers are little-endian. A key or value is a u64 length, and
+// then the bytes. StoreCommandScanner checks every length before anything uses it. When more input arrives,
+// it does not scan complete fields again. It keeps no bytes. Store (store.h) executes the commands.
 #pragma once
 
 #include <cstddef>
@@ -54,9 +55,9 @@ struct StoreLimits {
 // Finds the end of one command in bytes that arrive in pieces.
 class StoreCommandScanner {
  public:
-  // `bytes` starts with the command. While the command is incomplete, call again with the same bytes and
-  // more. Returns the command's size, or 0 if it is incomplete. Returns kCorrupt if the bytes are not a
-  // command, or exceed a limit.
+  // Looks for a command at the beginning of `bytes`, and returns its size. If the command is incomplete,
+  // returns 0. The caller then calls again, with the same bytes and some more after them. Returns kCorrupt if
+  // the bytes are not a command, or if they exceed a limit.
   Expected<std::size_t> scan(std::string_view bytes, const StoreLimits& limits);
   void reset() { offset_ = 0; }  // the next call of scan() begins a new command
 
@@ -69,7 +70,7 @@ class StoreCommandScanner {
   std::size_t offset_ = 0;
 };
 
-// Reads the fields of a command that the scanner found complete.
+// Reads the fields of a command. The scanner must have found that the command is complete.
 class StoreFields {
  public:
   explicit StoreFields(std::string_view bytes) : rest_(bytes) {}

@@ -30,7 +30,7 @@ std::optional<GpuMemory> look_at_gpu(const Nvml& library, unsigned gpu) {
   GpuMemory seen{.used_bytes = memory.used, .processes = {}};
   std::vector<Nvml::Process> processes(kMostGpuProcesses);
   unsigned count = kMostGpuProcesses;
-  // Some drivers report only the sum over all processes.
+  // Some drivers do not report the memory of each process, but only the sum over all processes.
   if (library.processes == nullptr || library.processes(device, &count, processes.data()) != Nvml::kSuccess)
     count = 0;
   processes.resize(count);
@@ -113,7 +113,8 @@ void GpuMemoryWatch::watch(const std::shared_ptr<Shared>& shared) {
     }
   }
   std::unique_lock lock(shared->mutex);
-  // If workers have started meanwhile, the numbers may include the workers' memory.
+  // If workers have started in the meantime, the numbers may include memory of the workers. So they are not
+  // used.
   if (shared->workers_started) before.clear();
   if (usable) log::info("GPU memory before the first attempt: read on {} GPUs", before.size());
   if (!usable) give_up(*shared);

@@ -1,8 +1,8 @@
 // Asks the NVIDIA driver whether the GPU memory of killed workers is free again. A separate thread
-// ("muster-gpumem") makes the driver's calls, and nothing waits for this thread.
+// ("muster-gpumem") makes the calls to the driver, and nothing waits for this thread.
 //
-// Make the object before the job has workers, because its thread first records how much memory is in use.
-// Without NVIDIA's library held() is always "". Call all functions on one thread.
+// Make the object before the job has workers, because its thread first records how much memory is in use. If
+// NVIDIA's library is not installed, held() always returns "". Call all functions on one thread.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,7 @@
 
 namespace muster::agent {
 
-// The killed processes of each GPU, by the GPU's number.
+// The processes that were killed, for each GPU. The keys are the numbers of the GPUs.
 using KilledOnGpus = std::map<unsigned, std::vector<pid_t>>;
 
 class GpuMemoryWatch {
@@ -28,13 +28,14 @@ class GpuMemoryWatch {
   GpuMemoryWatch& operator=(const GpuMemoryWatch&) = delete;
   ~GpuMemoryWatch();
 
-  // Call when these processes were killed: from now on held() is about their memory.
+  // Call this after these processes were killed. From then on held() tells how much of their memory is not
+  // free yet.
   void expect_back_from(KilledOnGpus killed);
-  // Call when the first worker starts. If the thread has not yet recorded how much memory is in use, the
-  // record is not used, because it can include the worker's memory.
+  // Call this when the first worker starts. A separate thread records how much memory is in use before the
+  // job. If it has not done so by now, its record could include the worker's memory, and is not used.
   void workers_start();
-  // Returns "" if all of this memory is free, or else how much is not, such as "12.5 GiB of GPU 3". Returns
-  // nothing while the driver has not answered.
+  // Returns "" if all of this memory is free. Otherwise returns how much is not free, for example "12.5 GiB
+  // of GPU 3". Returns nothing if the driver has not answered yet.
   std::optional<std::string> held() const;
 
  private:

@@ -20,8 +20,8 @@ class GpuReadings {
   GpuReadings& operator=(const GpuReadings&) = delete;
   ~GpuReadings();
 
-  // Returns the newest reading (empty before the first one is complete), and asks the thread for the next
-  // one.
+  // Returns the newest reading, and asks the thread for another one. The result is empty until the first
+  // reading is complete.
   std::vector<GpuReading> newest();
 
  private:

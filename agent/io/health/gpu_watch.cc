@@ -23,7 +23,8 @@ bool has_events(const Nvml& library) {
   return library.create_set != nullptr && library.register_events != nullptr && library.wait != nullptr;
 }
 
-// Registers for the events of all devices. Returns the registered devices with their numbers.
+// Registers for the events of all devices. Returns those devices for which this has worked, with their
+// numbers.
 std::map<Nvml::Device, unsigned> register_all(const Nvml& library, Nvml::EventSet set) {
   std::map<Nvml::Device, unsigned> devices;
   unsigned count = 0;

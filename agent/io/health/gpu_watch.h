@@ -1,9 +1,9 @@
-// Collects the GPU faults that the NVIDIA driver reports through NVML: XID errors and uncorrectable memory
-// errors.
+// Collects the GPU faults that the NVIDIA driver reports through NVML. These are XID errors and uncorrectable
+// memory errors.
 //
-// A separate thread ("muster-gpu") calls NVML, because these calls can take seconds, or never return if a GPU
-// is lost. Nothing waits for this thread. Without NVML or its event functions no fault is seen, and the log
-// says so. Call take() on one thread.
+// A separate thread ("muster-gpu") calls NVML. The calls can take seconds. If a GPU is lost, a call may never
+// return. So nothing waits for this thread. If NVML or its functions for events are missing, no fault is
+// seen, and the log says so. Call take() on one thread.
 #pragma once
 
 #include <memory>

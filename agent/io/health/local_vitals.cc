@@ -35,7 +35,8 @@ struct ProcessUsage {
 std::optional<ProcessUsage> usage_of(pid_t pid) {
   const auto stat = read_file(fmt::format("/proc/{}/stat", pid), kMaxUsageBytes);
   if (!stat) return std::nullopt;
-  // proc(5): the 3rd field is the first one after the name, which may contain anything.
+  // proc(5) counts the fields from 1. The name can contain anything, so this counts from the end of the name.
+  // The first field after it is the 3rd one.
   const std::size_t name_end = stat->rfind(')');
   if (name_end == std::string::npos || name_end + 2 > stat->size()) return std::nullopt;
   const auto fields = split(std::string_view(*stat).substr(name_end + 2), ' ');
@@ -51,7 +52,8 @@ std::optional<ProcessUsage> usage_of(pid_t pid) {
                       .memory_bytes = field(24) * sysconf(_SC_PAGESIZE)};
 }
 
-// Read once, also in an agent of many jobs: only the mounts of control groups matter.
+// The file is read only once, even if the agent serves many jobs. Only the mounts of control groups matter,
+// and they stay the same.
 const std::string& own_mountinfo() {
   static const std::string text = read_file("/proc/self/mountinfo", kMaxMountinfoBytes).value_or("");
   return text;
@@ -67,8 +69,8 @@ std::map<Rank, ProcessState> LocalVitals::look(const std::map<Rank, std::int32_t
 }
 
 std::vector<GpuFault> LocalVitals::take_gpu_faults() {
-  // Logged only now, when the workers run: the first line in the agent's log starts the thread that writes
-  // the log.
+  // This is logged only when the workers run. The first line of the agent's log starts the thread that writes
+  // the log, and that would delay the start of the workers.
   if (std::exchange(lacks_driver_, false))
     log::info("GPU faults are not watched: no NVIDIA driver is loaded");
   return gpus_ != nullptr ? gpus_->take() : std::vector<GpuFault>();

@@ -1,4 +1,5 @@
-// Observes the state of this node's workers, from /proc, their cgroups and the NVIDIA driver.
+// Observes the state of this node's workers. The information comes from /proc, from the workers' control
+// groups and from the NVIDIA driver.
 //
 // Call all functions on one thread. Separate threads call the driver, and nothing waits for them.
 #pragma once
@@ -28,11 +29,12 @@ class LocalVitals final : public Vitals {
   std::optional<std::string> held_gpu_memory() override;
   std::vector<wire::RankUsage> usage(const std::map<Rank, WorkerHealth::Worker>& workers) override;
 
-  // Starts to watch the GPUs. Call while the job has no workers yet. Later calls have no effect.
+  // Begins to watch the GPUs. Call this while the job has no workers yet. Only the first call has an effect.
   void watch_gpus();
   void attempt_opens();
   void worker_starts();
-  // Call when a worker was reaped. If SIGKILL ended it, adds to `exited` the evidence that memory ran out.
+  // Call this when a worker was reaped. If SIGKILL has ended it, this adds to `exited` the evidence that
+  // memory ran out.
   void worker_ended(wire::WorkerExited& exited, std::optional<std::uint32_t> gpu);
   void attempt_is_over();
 

@@ -1,9 +1,9 @@
-// Finds evidence that the kernel killed a worker because memory ran out: compares the kernel's counters of
-// such kills with their earlier values.
+// Finds evidence that the kernel killed a worker because memory ran out. The kernel counts such kills, and
+// this class compares the counters with their earlier values.
 //
 // - If the worker's memory cgroup (version 1 or 2) has a counter, MemoryWatch compares it with its value when
-//   the cgroup was first seen. This counter includes kills that happened because the whole machine ran out of
-//   memory.
+//   MemoryWatch first saw the cgroup. This counter includes kills that happened because the whole machine ran
+//   out of memory.
 // - Otherwise MemoryWatch compares the counter in /proc/vmstat with its value at the last look. This counter
 //   includes kills of other processes.
 // The caller decides whether a worker's death was one of these kills. One thread.
@@ -22,12 +22,15 @@ namespace muster::agent {
 
 class MemoryWatch {
  public:
-  // Records the counter of this process's group, in which workers start. `mountinfo`: of /proc/self; must
-  // outlive this object.
+  // Workers start in the control group of this process. The constructor records how many processes this group
+  // has lost to the OOM killer so far. `mountinfo` is the content of /proc/self/mountinfo. It must outlive
+  // this object.
   explicit MemoryWatch(std::string_view mountinfo);
-  // Records each worker's control group. Call once a second, because a worker can be moved to another one.
+  // Notes the control group of each worker. Call this once a second, because a worker can be moved to another
+  // group.
   void look(const std::map<Rank, pid_t>& pids);
-  // Adds the evidence about a worker that has just been killed.
+  // Adds the evidence about a worker that has just been killed: the number of kills by the OOM killer, and
+  // the memory limit.
   void add_evidence(pid_t pid, wire::WorkerExited& exited) const;
 
  private:

@@ -27,7 +27,8 @@ ProcessState ProcessStates::look_at(pid_t pid, FrozenGroups& frozen) {
   const std::string directory = "/proc/" + std::to_string(pid);
   const auto stat = read_file(directory + "/stat", kMaxLineBytes);
   if (!stat) return ProcessState::kLive;  // it has ended, or this process has run out of descriptors
-  // The file is "PID (NAME) STATE ...". The name can contain anything, so the last parenthesis counts.
+  // The file is of the form "PID (NAME) STATE ...". The name can contain anything. So the fields begin after
+  // the last parenthesis.
   const std::size_t end = stat->rfind(')');
   char state = 'R';
   std::uint64_t user = 0;
@@ -42,7 +43,7 @@ ProcessState ProcessStates::look_at(pid_t pid, FrozenGroups& frozen) {
   run_time_[pid] = user + system;
   if (!has_run && (state == 'S' || state == 'D') && in_frozen_group(directory, frozen))
     return ProcessState::kFrozen;
-  // This is the state of the main thread; other threads may be running.
+  // This is the state of the main thread only. Other threads may be running.
   return state == 'D' ? ProcessState::kUninterruptible : ProcessState::kLive;
 }
 

@@ -1,8 +1,8 @@
-// Reads from /proc whether the workers' processes are running, stopped, frozen by their cgroup, or in
+// Finds out from /proc whether the workers' processes are running, stopped, frozen by their cgroup, or in
 // uninterruptible sleep.
 //
-// Reads one small file per process. If a process sleeps and has not run since the last look, also reads its
-// cgroup's files: a frozen process looks like a sleeping one. One thread.
+// One small file is read for each process. A frozen process looks there like a sleeping one. So if a process
+// sleeps and has not run since the last look, the files of its cgroup are read, too. One thread.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace muster::agent {
 
 class ProcessStates {
  public:
-  // `mountinfo`: of /proc/self; must outlive this object.
+  // `mountinfo` is the content of /proc/self/mountinfo. It must outlive this object.
   explicit ProcessStates(std::string_view mountinfo) : mountinfo_(mountinfo) {}
   std::map<Rank, ProcessState> look(const std::map<Rank, pid_t>& pids);
 

@@ -24,8 +24,8 @@ std::string read_words(pid_t pid, const char* file) {
   return read_file(fmt::format("/proc/{}/{}", pid, file), kMaxProcessBytes).value_or("");
 }
 
-// Returns the process's first argument. In a virtual environment this is the path of that environment's
-// Python.
+// Returns the first argument of the process. If the process runs in a virtual environment, this is the path
+// of the Python of that environment.
 std::string called_as(pid_t pid) {
   const std::string words = read_words(pid, "cmdline");
   return words.substr(0, words.find('\0'));
@@ -45,15 +45,15 @@ std::string target_of(pid_t pid, const char* link) {
   return std::filesystem::read_symlink(fmt::format("/proc/{}/{}", pid, link), error).string();
 }
 
-// Returns whether a signal has stopped the process. eu-stack cannot read such a process without continuing
-// it.
+// Returns whether a signal has stopped the process. eu-stack could read such a process only by continuing it.
 bool is_stopped(pid_t pid) {
   const std::string stat = read_words(pid, "stat");
   const std::size_t end = stat.rfind(") ");
   return end != std::string::npos && stat.substr(end + 2).starts_with("T");
 }
 
-// Returns the agent's environment without the variable that makes eu-stack look up names over the network.
+// Returns the agent's environment, but leaves out one variable. With that variable, eu-stack would look up
+// names over the network.
 std::vector<std::string> environment_of_spies() {
   std::vector<std::string> environment;
   for (const auto& [name, value] : own_environment()) {
@@ -102,8 +102,8 @@ Expected<Spy> Spy::start(pid_t pid, int output, Way way) {
   return Spy(name, *std::move(process), std::move(target));
 }
 
-// py-spy and eu-stack stop the process with a SIGSTOP. If they are killed, the kernel delivers that SIGSTOP
-// to the process, so the destructor continues the process.
+// py-spy and eu-stack stop the process with a SIGSTOP. If one of them is killed, the kernel delivers its
+// SIGSTOP to the process. So this destructor sends SIGCONT to the process.
 Spy::~Spy() {
   if (!process_.pidfd || has_ended()) return;
   syscall(SYS_pidfd_send_signal, process_.pidfd.get(), SIGKILL, nullptr, 0);

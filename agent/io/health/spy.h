@@ -1,9 +1,10 @@
-// Gets the stacks of a process from another program, if that program is installed.
-// - For a Python process: py-spy, in the folder of its Python or in its PATH.
-// - For any other process: eu-stack (elfutils), in its PATH.
+// Gets the stacks of a process. Another program reads them, if that program is installed.
+// - For a Python process, it is py-spy. It must be in the folder of the process's Python, or in the process's
+//   PATH.
+// - For any other process, it is eu-stack (elfutils), in the process's PATH.
 //
-// Both read the process from outside, so a process that does not answer also has stacks. Only the destructor
-// waits: it kills a program that still runs, and lets the process continue.
+// Both programs read the process from outside. So they also work if the process does not react. Only the
+// destructor waits: if the program still runs, it kills the program, and lets the process continue.
 #pragma once
 
 #include <string>
@@ -23,13 +24,13 @@ class Spy {
     kPausing,    // the process is stopped for milliseconds, and continued
     kInPassing,  // the process runs on and gets no signal; its stack can be inconsistent; only for Python
   };
-  // Starts the program, which writes to the descriptor `output`. An error says why the process's stacks
-  // cannot be read.
+  // Starts the program. It writes to the descriptor `output`. If this fails, the error says why the stacks of
+  // the process cannot be read.
   static Expected<Spy> start(pid_t pid, int output, Way way);
   static bool runs_python(pid_t pid);
   const std::string& name() const { return name_; }  // "py-spy"
   bool has_ended() const;
-  // Whether the output has stacks, rather than an error message.
+  // Returns whether the output has stacks. Otherwise it is an error message.
   static bool are_stacks(const std::string& output);
 
  private:

@@ -21,8 +21,8 @@ constexpr std::size_t kMaxStackDumpBytes = 64 << 10;
 constexpr std::size_t kMaxStackFileBytes = 4 << 20;
 constexpr Duration kLookAtSpies = std::chrono::milliseconds(10);
 
-// Makes a new file. First removes what is at the path, because the worker can put anything there, such as a
-// pipe that would block the agent, or a link.
+// Makes a new file. First removes the thing that is at this path. The worker can put anything there, for
+// example a link, or a pipe that would block the agent.
 UniqueFd open_anew(const std::string& path) {
   unlink(path.c_str());
   return UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
@@ -35,7 +35,8 @@ Stacks::Told Stacks::dump(const std::vector<WorkerTalk::Worker>& workers, TimePo
   std::set<Rank> asked;
   for (const WorkerTalk::Worker& worker : workers) {
     pids_[worker.rank] = worker.pid;
-    // The directory may not exist yet: it is made after the workers have started.
+    // The ranks' directories are made some time after the workers have started. So this one may not exist
+    // yet.
     const Status made = make_directories(rank_directory(job_, attempt_, worker.rank));
     if (!made) log::warning("{}", made.error().message());
     if (const auto reason = ask(worker)) {

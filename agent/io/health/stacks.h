@@ -1,10 +1,10 @@
-// Gets the stacks of an attempt's workers. The stacks of each worker are written to a file next to the
-// worker's logs, and Stacks reads the file.
+// Gets the stacks of an attempt's workers. The stacks of each worker go to a file next to the worker's logs,
+// and Stacks reads this file.
 //
-// - If the worker has said that it can write its own stacks, Stacks asks it to.
-// - Otherwise Stacks starts py-spy or eu-stack.
-// - If this program is not installed, or no answer comes in time, Stacks writes what the kernel knows about
-//   the worker's threads.
+// - If the worker has said that it can write its own stacks, Stacks asks the worker to do so.
+// - Otherwise Stacks starts py-spy or eu-stack, which writes them.
+// - If that program is not installed, or if no answer comes in time, Stacks writes the kernel's information
+//   about the worker's threads.
 // No function blocks. One thread.
 #pragma once
 
@@ -23,25 +23,26 @@ namespace muster::agent {
 
 class Stacks {
  public:
-  // Sends a datagram to a worker's address; false if it cannot be reached.
+  // Sends a datagram to the address of a worker. Returns false if the worker cannot be reached.
   using SendDatagram = std::function<bool(const std::string& address, const std::string& datagram)>;
   using Told = std::vector<wire::WorkerStacks>;
 
   Stacks(wire::JobSpec job, Attempt attempt, SendDatagram send)
       : job_(std::move(job)), attempt_(attempt), send_(std::move(send)) {}
 
-  // Starts to get the stacks of these workers, and returns those that are available at once. Later, on() and
+  // Starts to get the stacks of these workers. Returns the stacks that are available at once. Later, on() and
   // look() return the others. Call look() when next_deadline() has come.
   Told dump(const std::vector<WorkerTalk::Worker>& workers, TimePoint now);
-  // Handles any report of the attempt. If it says that the worker's stacks have been written, returns them.
+  // Handles a report of the attempt, of any kind. If the report says that the worker's stacks have been
+  // written, returns them.
   Told on(const Report& report);
   void ended(Rank rank);
   Told look(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 
  private:
-  // Asks a worker for its stacks, or starts a program that reads them. Returns nothing if this has succeeded,
-  // or else the reason.
+  // Asks a worker for its stacks, or starts a program that reads them. If neither works, returns the reason.
+  // Otherwise returns nothing.
   std::optional<std::string> ask(const WorkerTalk::Worker& worker);
   void look_at_spies(TimePoint now, Told& told);
   std::string path_of(Rank rank) const;

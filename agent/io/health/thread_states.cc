@@ -38,7 +38,7 @@ const char* describe_state(char state) {
   }
 }
 
-// Returns the name of a system call in which threads often wait; "" for any other call.
+// Returns the name of a system call, if it is one in which threads often wait. Returns "" for any other call.
 std::string_view name_of_call(long number) {
   static constexpr std::pair<long, std::string_view> kCalls[] = {
       {SYS_read, "read"},
@@ -91,7 +91,7 @@ std::string describe_thread(const std::string& directory, const std::string& id)
   const std::string wait = read_stat(directory + "/wchan");
   if (!wait.empty() && wait != "0") text += ", in " + wait;
   text += '\n';
-  // This is the stack within the kernel, which only root can read.
+  // The next file has the stack within the kernel. Only root can read it.
   const std::string stack = read_stat(directory + "/stack");
   for (const std::string_view line : split(stack, '\n')) {
     if (!line.empty()) text += fmt::format("    {}\n", line);

@@ -25,7 +25,8 @@ wire::Mpi mpi_of_job(const wire::JobSpec& job) {
   return wire::mpi_of_program(reader_of(file));
 }
 
-// Returns the index, among the attempt's nodes, of the node whose first rank is `first_rank`.
+// `rank_counts` has the number of ranks of each node of the attempt, in the order of the nodes. Returns the
+// index of the node whose first rank is `first_rank`.
 std::size_t place_of(Rank first_rank, const std::vector<std::int32_t>& rank_counts) {
   std::size_t place = 0;
   for (std::int32_t before = 0; place < rank_counts.size() && before < first_rank.value(); ++place)
@@ -47,7 +48,7 @@ std::expected<void, StartFailure> LocalMpiHost::open(const wire::JobSpec& job, c
   attempt_ = attempt.attempt;
   plan_ = attempt.plan;
   setting_.guardian.guard_segments(setting_.incarnation);
-  // If the directory cannot be made, the libraries use /dev/shm itself, or another transport.
+  // If the directory cannot be made, the MPI libraries use /dev/shm itself, or pass data in another way.
   if (auto segments = make_segments_directory(owner(), attempt.attempt))
     context_.segments = *std::move(segments);
   else
@@ -99,8 +100,8 @@ void LocalMpiHost::asked(wire::MpiAsked asked, std::optional<std::chrono::second
   });
 }
 
-// Withdraws the fence if it is not answered within the limit. If the answer is already on its way, there will
-// be two answers, and the agent ignores the second.
+// Withdraws the fence if no answer comes within the limit. The answer may already be on its way then. In that
+// case there are two answers, and the agent ignores the second one.
 void LocalMpiHost::withdraw_after(std::chrono::seconds limit, const wire::MpiAsked& fence) {
   asio::steady_timer& timer = limits_.emplace(fence.number, setting_.io).first->second;
   timer.expires_after(limit);

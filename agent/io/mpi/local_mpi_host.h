@@ -1,8 +1,8 @@
-// Serves the MPI ranks of this agent: with the PMIx module, or with sockets for PMI-1. Makes a directory in
-// /dev/shm for their shared memory.
+// Serves the MPI ranks of this agent. It uses the PMIx module, or sockets for PMI-1. It also makes a
+// directory in /dev/shm for the shared memory of the ranks.
 //
-// LocalProcesses gets from this object what a rank needs at its start. Call all functions on the io_context's
-// one thread. Calls from PMIx's thread are posted to the io_context.
+// When a rank starts, LocalProcesses asks this object for the things that the rank needs. Call all functions
+// on the one thread of the io_context. Calls from PMIx's thread are posted to the io_context.
 #pragma once
 
 #include <chrono>
@@ -39,8 +39,8 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
   ~LocalMpiHost() override;
 
   void begin(MpiListener& listener) override { listener_ = &listener; }
-  // Sets the directory for PMIx's files. It must exist before the first attempt, and until the last one has
-  // ended.
+  // Sets the directory for PMIx's files. The directory must exist from the first attempt until the last
+  // attempt has ended.
   void set_run_directory(std::string directory) { run_directory_ = std::move(directory); }
   std::expected<void, StartFailure> open(const wire::JobSpec& job, const OpenAttempt& attempt) override;
   void hear(const wire::MpiTold& told) override;
@@ -49,7 +49,8 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
 
   // For the open attempt.
   const MpiContext& context() const { return context_; }
-  // Return what the rank gets in addition: variables, as NAME=value, and an open descriptor (-1: none).
+  // These functions return the things that a rank gets for MPI: environment variables, as NAME=value, and an
+  // open descriptor, or -1 if there is none.
   Expected<std::vector<std::string>> entries_for(LocalRank rank) const;
   int descriptor_for(LocalRank rank) const { return pmi_ ? pmi_->for_rank(rank) : -1; }
   void rank_runs(LocalRank rank) {

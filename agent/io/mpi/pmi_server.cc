@@ -70,7 +70,8 @@ void PmiServer::carry(const PmiRanks::Effects& effects) {
     log::warning("local rank {} does not read its PMI server's answers", each.rank);
     socket.close();
   }
-  // Only the write side is closed: if the rank still writes, a closed read side would kill it with SIGPIPE.
+  // Only the write side is closed. If the read side were closed, too, SIGPIPE would kill a rank that still
+  // writes.
   for (const LocalRank each : effects.ended) {
     if (auto& socket = sockets_.at(index_of(each)); socket.is_open())
       shutdown(socket.native_handle(), SHUT_WR);

@@ -1,8 +1,8 @@
 // Owns the sockets of a node's PMI-1 ranks. Each rank inherits one end of a socket pair, and this object
 // keeps the other end.
 //
-// Reads the ranks' lines, and writes the answers of PmiRanks. Closes the socket of a rank that sends more
-// than 64 KiB without a line end, or does not read its answers. One thread.
+// It reads the lines of the ranks, and writes the answers of PmiRanks. If a rank sends more than 64 KiB
+// without a line end, or does not read its answers, its socket is closed. One thread.
 #pragma once
 
 #include <functional>
@@ -29,12 +29,12 @@ class PmiServer : public std::enable_shared_from_this<PmiServer> {
   PmiServer(const PmiServer&) = delete;
   PmiServer& operator=(const PmiServer&) = delete;
 
-  // Returns the end that the rank inherits. Call rank_runs() once the rank runs: it closes this process's
-  // copy.
+  // Returns the end of the socket that the rank inherits. Call rank_runs() when the rank runs. That closes
+  // this process's copy of the end.
   int for_rank(LocalRank rank) const { return ends_.at(index_of(rank)).get(); }
   void rank_runs(LocalRank rank) { ends_.at(index_of(rank)).reset(); }
   void hear(const wire::MpiTold& told) { carry(ranks_.on_told(told)); }
-  // As PmiRanks::fault_of(), but first handles everything that the rank has sent.
+  // Does the same as PmiRanks::fault_of(). But first it handles everything that the rank has sent.
   std::string fault_of(LocalRank rank, wire::WorkerExited& exited);
   void close();
 
@@ -43,7 +43,7 @@ class PmiServer : public std::enable_shared_from_this<PmiServer> {
       : listener_(std::move(listener)), ranks_(plan) {}
   static std::size_t index_of(LocalRank rank) { return static_cast<std::size_t>(rank.value()); }
   void wait(LocalRank rank);
-  // Handles what the rank has sent. Returns false if there will be no more.
+  // Handles the lines that the rank has sent. Returns false if no more will come.
   bool read(LocalRank rank);
   void carry(const PmiRanks::Effects& effects);
 

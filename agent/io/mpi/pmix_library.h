@@ -16,12 +16,13 @@
 
 namespace muster::agent {
 
-// The functions of a listener are called on PMIx's thread. They must not block, and must not call Pmix.
+// PMIx's thread calls the functions of a listener. They must not block, and they must not call functions of
+// Pmix.
 class PmixListener {
  public:
   virtual ~PmixListener() = default;
-  // Passes on a question for the launcher. `limit`: only for a fence (a barrier of ranks), which the listener
-  // withdraws if it is not answered within this time.
+  // Passes a question on to the launcher. Only a fence, that is, a barrier of ranks, has a `limit`. If the
+  // fence is not answered within that time, the listener withdraws it.
   virtual void asked(wire::MpiAsked asked, std::optional<std::chrono::seconds> limit) = 0;
   virtual void remarked(std::string what) = 0;  // a line for the user
 };
@@ -35,20 +36,21 @@ class Pmix {
     std::vector<std::int32_t> rank_counts;  // by node
     std::size_t own = 0;                    // this node's index in `rank_counts`
   };
-  // Loads the module at the first call; it stays until the program ends. An error names the file.
+  // Loads the module at the first call. The module then stays until the program ends. If this fails, the
+  // error names the file.
   static Expected<Pmix*> load();
 
-  // Starts to serve the attempt's ranks. Only one attempt can be open. The listener must live until close()
-  // has returned.
+  // Begins to serve the ranks of an attempt. Only one attempt can be open at a time. The listener must live
+  // until close() has returned.
   virtual Status open(const Attempt& attempt, PmixListener& listener) = 0;
-  // Returns the environment variables, NAME=value, for a rank of this node. All ranks get variables of the
-  // same names.
+  // Returns the environment variables for a rank of this node, as NAME=value. The names are the same for all
+  // ranks.
   virtual Expected<std::vector<std::string>> entries_for(Rank rank) = 0;
   virtual void hear(const wire::MpiTold& told) = 0;
   virtual std::string fault_of(Rank rank, wire::WorkerExited& exited) = 0;
   // The listener is not called after this.
   virtual void close() = 0;
-  // Ends the library's threads; make no calls afterwards.
+  // Ends the threads of the library. No function of this class can be called afterwards.
   virtual void end() = 0;
 
  protected:

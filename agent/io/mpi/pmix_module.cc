@@ -1,8 +1,9 @@
 // libmuster_pmix.so: the part of MPI support that needs the PMIx library.
 //
-// No document lists what a server must register so that Open MPI 4.1 starts. The sources tell it: Open MPI's
-// ess_pmi_module.c asks for the local and node rank, the job's size and the highest number of processes. The
-// library's own client asks for the maps of nodes and processes.
+// No document lists the values that a server must register so that Open MPI 4.1 starts. So the list comes
+// from the sources. Open MPI's ess_pmi_module.c asks for the local rank and the node rank, for the size of
+// the job and for the highest number of processes. The client in the PMIx library asks for the maps of nodes
+// and processes.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -28,13 +29,13 @@ namespace muster::agent {
 
 namespace {
 
-// The agent's only thread waits for the library's answers, which take microseconds unless the library is
-// stuck.
+// While the agent's only thread waits for the library, the agent does nothing else. Usually an answer takes
+// microseconds; it takes longer only if the library is stuck.
 constexpr Duration kLibraryLimit = std::chrono::seconds(3);  // for all requests that open an attempt
 std::atomic<int> pending = 0;                                // requests without an answer yet
 
-// A request to the library's thread. The object lives until the answer, however late, because the library
-// reads `infos` until then.
+// A request to the library's thread. The library reads `infos` until it answers. So the object lives until
+// then, no matter how late the answer comes.
 struct Operation {
   Operation() { ++pending; }
   Operation(const Operation&) = delete;
@@ -119,7 +120,8 @@ class PmixServer final : public Pmix {
   std::uint64_t last_number_ = 0;
 };
 
-// The library calls plain functions, without an object, so the server is global.
+// The PMIx library calls plain functions and passes no object to them. So these functions need a global
+// server.
 PmixServer& server() {
   static PmixServer server;
   return server;
@@ -150,7 +152,7 @@ pmix_status_t on_abort(const pmix_proc_t* proc, void*, int status, const char* m
   return PMIX_SUCCESS;
 }
 
-// The library passes the ownership of `data`, so this function frees it.
+// The library gives `data` to this function. So this function frees it.
 pmix_status_t on_fence(const pmix_proc_t* procs, std::size_t count, const pmix_info_t* infos,
                        std::size_t info_count, char* data, std::size_t size, pmix_modex_cbfunc_t done,
                        void* context) {
@@ -160,7 +162,7 @@ pmix_status_t on_fence(const pmix_proc_t* procs, std::size_t count, const pmix_i
   const bool has_limit = limit_in(infos, info_count).has_value();
   server().gather(meeting, std::move(text), [done, context, has_limit](bool ok, std::string all) {
     auto* const kept = new std::string(std::move(all));
-    // The launcher gives no reason for a refusal, so this reports the likely one.
+    // The launcher refuses without a reason. So this function reports the reason that is likely.
     const pmix_status_t why = has_limit ? PMIX_ERR_TIMEOUT : PMIX_ERR_OUT_OF_RESOURCE;
     done(ok ? PMIX_SUCCESS : why, kept->data(), kept->size(), context, release_text, kept);
   });
@@ -182,8 +184,8 @@ bool is_directive(const pmix_info_t& info) {
   return std::strncmp(info.key, "pmix.", 5) == 0;
 }
 
-// If a function that the library calls returned an error, the rank that asked would wait forever. So errors
-// are sent as answers.
+// If one of the functions that the library calls returned an error, the rank that asked would wait forever.
+// So these functions return success, and send the error as the answer.
 pmix_status_t on_publish(const pmix_proc_t*, const pmix_info_t* infos, std::size_t count,
                          pmix_op_cbfunc_t done, void* context) {
   bool once = false;
@@ -213,7 +215,7 @@ pmix_status_t on_publish(const pmix_proc_t*, const pmix_info_t* infos, std::size
   return PMIX_SUCCESS;
 }
 
-// Refuses a request for several names, because Open MPI looks up one name at a time.
+// If a request asks for several names, it is refused. Open MPI looks up one name at a time.
 pmix_status_t on_lookup(const pmix_proc_t* proc, char** keys, const pmix_info_t* infos, std::size_t count,
                         pmix_lookup_cbfunc_t done, void* context) {
   bool waits = false;
@@ -269,7 +271,7 @@ pmix_status_t on_disconnect(const pmix_proc_t* procs, std::size_t count, const p
   return meet({"disconnect", procs, count, infos, info_count}, done, context);
 }
 
-// The next three functions ignore events, because a rank that fails ends the attempt anyway.
+// The next three functions do nothing with events. If a rank fails, the attempt ends anyway.
 pmix_status_t on_register_events(pmix_status_t*, std::size_t, const pmix_info_t*, std::size_t,
                                  pmix_op_cbfunc_t done, void* context) {
   if (done != nullptr) done(PMIX_SUCCESS, context);
@@ -313,13 +315,13 @@ void PmixServer::ask(wire::MpiAsked asked, Answered answered, std::optional<std:
 }
 
 // Asks the launcher for a fence with the other nodes of a group of ranks. The library calls this when all
-// ranks of the group on this node have arrived. Fences are numbered, because a group may meet again before
-// all nodes know that its last fence is over. If a rank of this node does not arrive, the library gives up by
-// itself, and the other nodes do not learn of the fence.
+// ranks of the group on this node have arrived. The fences of a group are numbered: a group may meet again
+// before all nodes know that its last fence is over. If a rank of this node does not arrive, the library
+// itself gives up. Then this function is not called, and the other nodes do not learn of the fence.
 void PmixServer::gather(const Meeting& meeting, std::string text, Answered answered) {
   wire::MpiAsked asked{
       .verb = wire::MpiVerb::kFence, .key = meeting.what, .text = wire::Bytes(std::move(text))};
-  // For a connect, the library itself applies the time limit.
+  // The ranks can set a time limit. The library itself applies it to a connect, but not to the other calls.
   const bool takes_limit = std::string_view(meeting.what) != "connect";
   std::string group;
   {
@@ -348,8 +350,8 @@ void PmixServer::gather(const Meeting& meeting, std::string text, Answered answe
       takes_limit ? limit_in(meeting.infos, meeting.info_count) : std::nullopt);
 }
 
-// Takes the failed fence out of the count, because nodes that never joined it have not counted it. A rank
-// that arrives late joins the next fence of this group.
+// Takes a failed fence out of this node's count. Nodes that never joined the fence have not counted it, and
+// the counts must agree. A rank that arrives late joins the next fence of this group.
 void PmixServer::gave_up(const std::string& group) {
   const std::lock_guard lock(mutex_);
   if (const auto times = gathered_.find(group); times != gathered_.end() && times->second > 0)
@@ -374,7 +376,7 @@ void PmixServer::hear(const wire::MpiTold& told) {
       std::uint64_t number;
       NodeId node;
     };
-    // The library calls this once the rank has published its data, which may be later.
+    // The library calls this function when the rank has published its data. That may be later.
     const auto tell = [](pmix_status_t status, char* data, std::size_t size, void* context) {
       const std::unique_ptr<Asked> asked(static_cast<Asked*>(context));
       const bool ok = status == PMIX_SUCCESS;
@@ -567,8 +569,8 @@ void PmixServer::close() {
   }
   for (const auto& [number, answered] : left) answered(false, "");
   if (attempt_.name.empty()) return;
-  // If the library has not answered an earlier request, its thread is stuck, and the agent does not wait
-  // again.
+  // If an earlier request has no answer yet, the library's thread is stuck. Then the agent does not wait once
+  // more.
   const TimePoint deadline = pending > 0 ? TimePoint() : Clock::now() + kLibraryLimit;
   (void)wait_for("the job's end", deadline, std::make_unique<Operation>(),
                  [this](Infos&, pmix_op_cbfunc_t done, void* context) {
@@ -580,7 +582,8 @@ void PmixServer::close() {
 }
 
 void PmixServer::end() {
-  // PMIx_server_finalize() waits for the library's thread, so it is not called if that thread is stuck.
+  // PMIx_server_finalize() waits for the thread of the library. If that thread is stuck, this would never
+  // return. So it is not called then.
   if (std::exchange(started_, false) && pending == 0) PMIx_server_finalize();
 }
 

@@ -26,7 +26,7 @@ inline Status checked(pmix_status_t status, const char* what) {
   return failure(ErrorCode::kInternal, "PMIx: {}: {}", what, PMIx_Error_string(status));
 }
 
-// A list of attributes, freed by the destructor.
+// A list of attributes for the PMIx library. The destructor frees it.
 class Infos {
  public:
   Infos() = default;
@@ -85,7 +85,7 @@ inline bool unpack(const std::string& bytes, pmix_value_t& value) {
   return ok;
 }
 
-// Returns the time limit that the ranks gave for a fence, connect or disconnect, if any.
+// Returns the time limit of a fence, connect or disconnect. Returns nothing if the ranks gave no limit.
 inline std::optional<std::chrono::seconds> limit_in(const pmix_info_t* infos, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
     if (PMIX_CHECK_KEY(&infos[i], PMIX_TIMEOUT) &&

@@ -1,9 +1,9 @@
-// Makes and removes the directories in which the MPI libraries of a node's ranks keep their shared memory.
-// Each attempt has one, in /dev/shm, so that the memory can be removed however the ranks end.
+// Makes and removes directories in /dev/shm, one for each attempt. In them the MPI libraries of a node's
+// ranks keep their shared memory. So the memory can be removed, no matter how the ranks end.
 //
-// The directory's name contains the job, the node, the agent's incarnation and the attempt. Two agents on one
-// host must not share a directory: the libraries name their memory by the host only, so ranks would use
-// memory of the other agent's ranks.
+// The name of a directory contains the job, the node, the agent's incarnation and the attempt. Two agents on
+// one host must not share a directory. The libraries put only the host into the names of their memory, so
+// ranks would use the memory of the other agent's ranks.
 #pragma once
 
 #include <optional>
@@ -20,12 +20,13 @@ struct SegmentsOwner {
   Incarnation incarnation;
 };
 
-// Makes the directory, mode 0700, and returns its path. Removes the agent's directories of earlier attempts.
+// Makes the directory, with mode 0700, and returns its path. Also removes the directories of the agent's
+// earlier attempts.
 Expected<std::string> make_segments_directory(const SegmentsOwner& owner, Attempt attempt);
-// Removes the directories of all of that agent's attempts.
+// Removes the directories that this agent has made for its attempts.
 void remove_segments(const SegmentsOwner& owner);
-// Removes the directories of those agents of the node whose incarnation is below `below`. Without `below`,
-// removes the directories of all agents of the node.
+// Removes the directories of some agents of the node: those whose incarnation is below `below`. If `below` is
+// empty, removes the directories of all agents of the node.
 void remove_segments_below(const std::string& job, NodeId node, std::optional<Incarnation> below);
 
 }  // namespace muster::agent

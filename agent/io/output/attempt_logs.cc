@@ -32,9 +32,9 @@ std::string read_error_file(const std::string& path) {
   return text;
 }
 
-// Opens the streams' log files one at a time, so that other work can run in between. First waits kLogsPause,
-// because the last workers are still loading their programs. A stream that has had output by then already has
-// its file.
+// Opens the log files of the streams, one after the other. Other work can run between two of them. First
+// waits for kLogsPause, because the last workers are still loading their programs. If a stream has had output
+// during this time, it already has its file.
 awaitable<void> open_logs(std::vector<std::shared_ptr<Output>> outputs) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   boost::system::error_code cancelled;
@@ -49,9 +49,10 @@ awaitable<void> open_logs(std::vector<std::shared_ptr<Output>> outputs) {
 
 }  // namespace
 
-// Makes only the attempt's directory, which shows whether the disk can be used. The ranks' directories and
-// files are made once all workers run, or when they are needed: making them can take longer than starting the
-// ranks, because ext4 skips every inode that was freed in the last minutes.
+// Makes the directory of the attempt, and nothing else. This already shows whether the disk can be used. The
+// directories and files of the ranks are made later: once all workers run, or when they are needed. To make
+// them can take longer than to start the ranks, because ext4 skips every inode that was freed in the last
+// minutes.
 Status AttemptLogs::make_log_directories() const {
   const std::filesystem::path first = directory_of(LocalRank(0));
   if (Status made = make_directories(first.parent_path().string()); !made)
@@ -78,8 +79,8 @@ Expected<std::array<int, 2>> AttemptLogs::open_streams(LocalRank local_rank) {
   std::shared_ptr<net::LogBudget> budget;
   if (const std::int64_t limit = setting_.job.limits.log_limit_bytes; limit > 0)
     budget = std::make_shared<net::LogBudget>(static_cast<std::uint64_t>(limit));
-  // The order file counts bytes of both streams. If the logs have a size limit, their oldest parts are
-  // removed, and these counts would be useless.
+  // The order file counts the bytes of both streams. If the logs have a size limit, their oldest parts are
+  // removed, and the counts would be useless. So there is no order file then.
   std::shared_ptr<LogOrder> order;
   if (!budget) {
     order = std::make_shared<LogOrder>(setting_.writer, directory_of(local_rank));
@@ -103,7 +104,7 @@ Expected<AttemptLogs::Stream> AttemptLogs::open_stream(LocalRank local_rank, int
   auto copy = std::make_shared<TerminalCopy>(
       setting_.link, TerminalCopy::Source{setting_.context.attempt, rank_of(local_rank), local_rank, stream},
       shown);
-  // Tells the user only once per attempt, because all logs are on the same file system.
+  // All logs are on the same file system, so one remark per attempt is enough for the user.
   const auto tell = [&link = setting_.link, attempt = setting_.context.attempt,
                      told = disk_told_](const std::string& line) {
     if (!std::exchange(*told, true)) link.send(attempt, wire::AgentRemark{line});
@@ -133,7 +134,7 @@ Expected<AttemptLogs::Stream> AttemptLogs::open_stream(LocalRank local_rank, int
   return Stream{std::move(copy), *std::move(output)};
 }
 
-// Returns the filtered copy of this stream, which all ranks share; null if the stream has no filters.
+// Returns the filtered copy of this stream; all ranks share it. Returns null if the stream has no filters.
 std::shared_ptr<FilteredCopy> AttemptLogs::filtered_copy(int stream, const net::LogWriter::Trouble& remark) {
   const wire::JobSpec& job = setting_.job;
   const std::vector<std::string>& texts = stream == 1 ? job.stdout_filters : job.stderr_filters;

@@ -1,8 +1,8 @@
-// Handles the output of one attempt's workers on this node. It owns each rank's pipes, log files and copies
-// for the terminal, and the filtered copies, and it keeps the error files.
+// Handles the output of one attempt's workers on this node. For each rank it owns the pipes, the log files
+// and the copies for the terminal. It also owns the filtered copies, and keeps the error files.
 //
-// Makes a rank's pipes just before the rank starts. Makes the rank's files once all workers run, or earlier
-// if they are needed. The destructor closes everything. No function blocks. One thread.
+// The pipes of a rank are made just before the rank starts. Its files are made once all workers run, or
+// earlier if they are needed. The destructor closes everything. No function blocks. One thread.
 #pragma once
 
 #include <array>
@@ -45,27 +45,29 @@ class AttemptLogs {
   Attempt attempt() const { return setting_.context.attempt; }
   // Makes the attempt's log directory.
   Status make_log_directories() const;
-  // Returns a line for the user for each file system that is nearly full.
+  // Returns a line for the user about each file system that is nearly full.
   std::vector<std::string> low_disks() const;
-  // Makes the pipes of this rank; call in the order of the ranks. Returns the ends for the worker's stdout
-  // and stderr. This object still owns these ends.
+  // Makes the pipes of this rank. Call this in the order of the ranks. Returns the ends of the pipes for the
+  // worker's stdout and stderr. This object still owns them.
   Expected<std::array<int, 2>> open_streams(LocalRank local_rank);
-  // Call when the worker has its ends of the pipes.
+  // Call this when the worker has its ends of the pipes.
   void worker_runs(LocalRank local_rank);
-  // Call once the worker has ended. Before it returns, it passes on all of the worker's output.
+  // Call this once the worker has ended. All of the worker's output is passed on before this function
+  // returns.
   Logs::LastWords last_words(LocalRank local_rank, bool failed);
-  // In a trial of a sweep, appends the report to the rank's file of metrics (wire::kMetricsFile).
-  // last_words() appends whether the worker finished.
+  // Appends the report to the rank's file of metrics (wire::kMetricsFile), if the job is a trial of a sweep.
+  // In the end last_words() appends whether the worker finished.
   void keep_metrics(LocalRank local_rank, const wire::WorkerReported& report);
-  // Call when the workers are being stopped: from now on they wait only briefly until their output is taken.
+  // Call this when the workers are being stopped. From then on they wait only briefly until their output is
+  // taken.
   void hurry();
-  // Whether a worker had to wait until its output was taken, at `now` or within the last second.
+  // Returns whether a worker had to wait until its output was taken, at `now` or up to a second before.
   bool output_waits(TimePoint now) const { return now < *waited_at_ + kWaitsLinger; }
-  // Call once no process of the attempt is left. Reads what is in the pipes, and closes the log files once
-  // everything is written.
+  // Call this when no process of the attempt is left. Reads the bytes that are still in the pipes. The log
+  // files are closed once everything is written.
   void close_outputs();
-  // Sends the ranks' trace files to the launcher, if it does not see this log directory. Call after
-  // close_outputs().
+  // Sends the trace files of the ranks to the launcher, if the launcher does not see this log directory. Call
+  // this after close_outputs().
   void send_traces() const;
   // Call once the log files are closed.
   LogLosses losses() const;

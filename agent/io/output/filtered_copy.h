@@ -1,9 +1,9 @@
-// Writes a file with those lines of all ranks of one attempt that contain one of several texts: torchrun's
-// filtered_stdout.log and filtered_stderr.log.
+// Writes the file filtered_stdout.log or filtered_stderr.log, which torchrun also has. It contains the lines
+// of all ranks of one attempt in which one of the given texts occurs.
 //
 // Each line has the same prefix as on the terminal. All agents of a job append to one file, which the first
-// line creates. The ranks wait for this file as for their own log files (agent/core/output/flow.h). Lines
-// that are not written in time are dropped and counted. One thread.
+// line creates. The ranks wait for this file as they wait for their own log files (agent/core/output/flow.h).
+// Lines that are not written in time are dropped and counted. One thread.
 #pragma once
 
 #include <memory>
@@ -27,11 +27,12 @@ class FilteredCopy {
   ~FilteredCopy();
   FilteredCopy(const FilteredCopy&) = delete;
   FilteredCopy& operator=(const FilteredCopy&) = delete;
-  // Adds those of the lines that contain one of the texts. `lines`: whole lines.
+  // Looks for lines that contain one of the texts, and writes them to the file. `lines` consists of whole
+  // lines.
   void add(std::string_view prefix, std::string_view lines);
   // Returns whether the ranks should wait before they write more.
   bool hold();
-  // Call when the workers are being stopped: from now on they wait only briefly.
+  // Call this when the workers are being stopped. From then on they wait for this file only briefly.
   void hurry() { flow_.set_hurry(true); }
   std::uint64_t lost_lines() const { return lost_lines_; }
 

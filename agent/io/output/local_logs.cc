@@ -53,8 +53,8 @@ LogPlace LocalLogs::place_for(const wire::JobSpec& job) {
   return place;
 }
 
-// Sends the log files that an earlier agent has left here. The launcher knows which of them are this node's,
-// and how much of each it has.
+// Sends the log files that an earlier agent has left on this host. The launcher knows which ones belong to
+// this node, and how much of each it already has.
 void LocalLogs::send_left_logs(const std::string& directory) {
   const auto send_rank = [this](std::uint32_t attempt, std::uint32_t rank,
                                 const std::filesystem::path& path) {
@@ -107,7 +107,8 @@ void LocalLogs::finish() {
 
 awaitable<void> LocalLogs::wait_until_written(std::shared_ptr<AttemptLogs> finished, Duration stall) {
   co_await writer_.written(stall, [this] { return hurried_; });
-  // The writer posts its errors to the executor. When this post has returned, all of them have been reported.
+  // The writer posts its errors to the executor. This post comes after them, so they have all been reported
+  // when it returns.
   co_await asio::post(setting_.executor, asio::use_awaitable);
   if (attempt_ == finished) listener_->logs_finished(finished->losses());
 }

@@ -1,7 +1,7 @@
-// Keeps the logs of this node's attempts, one attempt after the other, and the agent's own log.
+// Keeps the logs of this node's attempts, one attempt after the other. Also keeps the agent's own log.
 //
-// The thread of LogWriter writes the files. Call all functions on one other thread. Waiting for the files is
-// done by tasks of `tasks`, which also ends them.
+// The thread of LogWriter writes the files. Call all functions on one other thread. Tasks of `tasks` wait for
+// the files. If these tasks are canceled, the waits end.
 #pragma once
 
 #include <array>
@@ -42,11 +42,12 @@ class LocalLogs final : public Logs {
   bool sent() override;
   void close() override;
 
-  // If stderr is a regular file, has the writer's thread write the agent's own messages to it, so that a slow
-  // disk cannot block the agent. Starts that thread.
+  // If stderr is a regular file, the agent's own messages are written to it by the writer's thread from now
+  // on, so that a slow disk cannot block the agent. This function starts that thread. Otherwise it does
+  // nothing.
   void divert_own_log();
-  // For LocalProcesses, which calls open_streams() just before a worker starts, and worker_runs() once it
-  // runs.
+  // These functions are for LocalProcesses. It calls open_streams() just before a worker starts, and
+  // worker_runs() when the worker runs.
   Expected<std::array<int, 2>> open_streams(LocalRank local_rank) {
     return attempt_->open_streams(local_rank);
   }

@@ -31,12 +31,12 @@ void LogCourier::look() {
     each = look_at(each->second) ? entries_.erase(each) : std::next(each);
 }
 
-// Notes how much of the file is written. Returns whether nothing more of it is to be sent.
+// Notes how much of the file is written. Returns true if nothing more of the file has to be sent.
 bool LogCourier::look_at(Entry& entry) {
   const auto progress = entry.file->progress();
   const bool all = progress.closed || (entry.ended && !progress.waiting);
   if (!entry.number) {
-    // A file that was never written to, nor closed, does not exist.
+    // If a file was neither written to nor closed, it does not exist.
     if (progress.written_bytes == 0 && !progress.closed) return all;
     entry.number = sending_.add(entry.left ? LogSending::Wanted::kAsked : LogSending::Wanted::kSurely);
   }

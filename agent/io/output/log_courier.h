@@ -1,8 +1,8 @@
-// Sends this node's log files to the launcher, if the launcher's log directory is another one: reads them
-// back from disk piece by piece, when nothing else waits to be sent.
+// Sends this node's log files to the launcher if the launcher's log directory is another one. It reads them
+// back from the disk, piece by piece, at times when nothing else waits to be sent.
 //
-// core/output/log_sending.h decides which piece is next. Holds one piece at a time in memory. Held by shared
-// pointers; one thread. Ends with the connection.
+// core/output/log_sending.h decides which piece is next. One piece at a time is in memory. The object is held
+// by shared pointers and used on one thread. It ends with the connection.
 #pragma once
 
 #include <functional>
@@ -28,18 +28,19 @@ class LogCourier : public std::enable_shared_from_this<LogCourier> {
   LogCourier(const LogCourier&) = delete;
   LogCourier& operator=(const LogCourier&) = delete;
 
-  // Sends the file once something has been written to it.
+  // Sends the file, but only when something has been written to it.
   void add(const Source& source, std::shared_ptr<net::LogWriter::File> file);
-  // Like add(), for a file that an earlier agent of this node has left.
+  // Does the same as add(), but for a file that an earlier agent of this node has left.
   void add_left(const Source& source, std::shared_ptr<net::LogWriter::File> file);
   // The attempt's files are complete.
   void attempt_ends(Attempt attempt);
   void taken(Attempt attempt, const wire::LogTaken& taken);
-  // Whether the launcher has everything that was written. If not, the function given to call_when_done() is
-  // called once, when it has.
+  // Returns whether the launcher has everything that was written. If it does not, the function that was
+  // passed to call_when_done() is called once, as soon as it does.
   bool done();
   void call_when_done(std::function<void()> on_done) { on_done_ = std::move(on_done); }
-  // Checks from time to time what has been written, until the connection is closed. Keeps this object alive.
+  // Looks from time to time how much has been written, until the connection is closed. The task keeps this
+  // object alive.
   awaitable<void> run();
 
  private:

@@ -24,15 +24,17 @@ struct LogLosses {
 class LogsListener {
  public:
   virtual ~LogsListener() = default;
-  // Answers Logs::finish(), unless close() came first: the files are complete, or cannot be completed.
+  // Answers Logs::finish(). It says that the files are complete, or that they cannot be completed. If close()
+  // is called first, this call does not come.
   virtual void logs_finished(const LogLosses& losses) = 0;
-  // Called after Logs::sent() has returned false, when the launcher has all log files.
+  // Called when the launcher has all log files. The call comes only if Logs::sent() has returned false
+  // before.
   virtual void logs_sent() = 0;
 };
 
 class Logs {
  public:
-  // The files and lines that a worker left when it ended.
+  // The traces that a worker has left when it ended.
   struct LastWords {
     std::string error_file;               // the content of TORCHELASTIC_ERROR_FILE; may be empty
     std::vector<std::string> last_lines;  // of stderr, or of stdout when stderr is empty
@@ -41,30 +43,33 @@ class Logs {
   virtual ~Logs() = default;
   // Called once, before anything else.
   virtual void begin(LogsListener& listener) = 0;
-  // Returns where `job` keeps its logs on this host. This is the job's log directory, or another one if the
-  // launcher is on another host and the job's directory cannot be used here. If the launcher does not see the
-  // directory, its log files are sent to the launcher. open() reports an error if the directory cannot be
-  // used.
+  // Returns the place where `job` keeps its logs on this host. Usually this is the job's log directory. It is
+  // another one if the launcher is on another host and the job's directory cannot be used here. If the
+  // launcher does not see the directory, the log files are sent to the launcher. If the directory cannot be
+  // used, open() reports the error.
   virtual LogPlace place_for(const wire::JobSpec& job) = 0;
-  // Makes the directories of the attempt's logs, before its workers start. Returns remarks for the user, one
-  // for each disk that is nearly full. Errors name the directory. close() follows in any case.
+  // Makes the directories for the attempt's logs, before the workers start. Returns a remark for the user for
+  // each disk that is nearly full. An error names the directory. In either case close() is called later.
   virtual Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) = 0;
-  // Call when the worker has ended. First passes on all of the worker's output. Reads the worker's error file
-  // only if the worker failed, because reading may block if the log disk hangs.
+  // Call this when the worker has ended. First passes on all of the worker's output. If the worker failed,
+  // also reads the worker's error file. It does not do so otherwise, because reading may block if the log
+  // disk hangs.
   virtual LastWords last_words(LocalRank local_rank, bool failed) = 0;
-  // In a trial of a sweep, writes a report of metrics to a file. The sweep reads the file if the report did
-  // not reach its controller.
+  // Writes a report of metrics to a file, if the job is a trial of a sweep. The sweep reads this file if the
+  // report has not reached the sweep's controller.
   virtual void keep_metrics(LocalRank, const wire::WorkerReported&) {}
-  // Returns whether a rank waits until the launcher or a log file takes its output, or waited a moment ago.
+  // Returns whether a rank has to wait until the launcher or a log file takes its output. Also returns true
+  // if this was so a moment ago.
   virtual bool output_waits() const = 0;
-  // Call when the workers are being stopped, or the launcher is gone: from now on, also after finish(), slow
-  // files are waited for only briefly.
+  // Call this when the workers are being stopped, or when the launcher is gone. From then on they wait for
+  // slow files only briefly. This also applies to the files that are still being written after finish().
   virtual void hurry() = 0;
   // Ends the attempt's output. logs_finished() is called later, never within this call.
   virtual void finish() = 0;
-  // Call when the launcher has told how much of a log file it has.
+  // Call this when the launcher has told how much of a log file it has.
   virtual void taken(Attempt attempt, const wire::LogTaken& taken) = 0;
-  // Returns whether the launcher has all log files of past attempts. If not, logs_sent() follows.
+  // Returns whether the launcher has all log files of past attempts. If it does not, logs_sent() is called
+  // later.
   virtual bool sent() = 0;
   virtual void close() = 0;
 };

@@ -29,7 +29,7 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
   if (pipe2(ends, O_CLOEXEC) < 0) return system_failure("cannot make a pipe", errno);
   UniqueFd pipe(ends[0]);
   UniqueFd worker_end(ends[1]);
-  // Opens /dev/null to reserve a descriptor for the log file.
+  // The log file is opened later. /dev/null is opened now, to have a descriptor for it in any case.
   UniqueFd reserved(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   if (!reserved) return system_failure("cannot write " + log.path, errno);
   auto parts = std::make_unique<net::LogParts>(log.path, std::move(reserved), log.budget);
@@ -101,7 +101,7 @@ awaitable<void> Output::read_all() {
   }
 }
 
-// Reads and passes on up to `limit_bytes`. Returns false at the end of the stream.
+// Reads up to `limit_bytes` bytes of the stream, and passes them on. Returns false at the end of the stream.
 bool Output::read_some(std::size_t limit_bytes) {
   static std::array<char, Lines::kMaxLineBytes + kReadBytes> buffer;  // one thread
   char* const place = buffer.data() + Lines::kMaxLineBytes;
@@ -109,7 +109,8 @@ bool Output::read_some(std::size_t limit_bytes) {
   if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
   const auto size = static_cast<std::size_t>(got);
   if (size >= kMuchBytes && !std::exchange(enlarged_, true)) {
-    // The kernel refuses this if the user's pipes take too much memory. The pipe then keeps its 64 KiB.
+    // If the user's pipes already take too much memory, the kernel refuses this. Then the pipe keeps its 64
+    // KiB.
     fcntl(pipe_.get(), F_SETPIPE_SZ, kPipeBytes);
   }
   write_log({place, size});
@@ -122,7 +123,8 @@ bool Output::read_some(std::size_t limit_bytes) {
 }
 
 void Output::finish() {
-  // Reads only what is in the pipe now, because a process that the worker left behind may write forever.
+  // Reads the bytes that are in the pipe now, and no more. A process that the worker left behind may go on
+  // writing forever.
   int waiting = 0;
   if (!pipe_ || ioctl(pipe_.get(), FIONREAD, &waiting) < 0) waiting = 0;
   while (waiting > 0 && read_some(static_cast<std::size_t>(waiting))) waiting -= static_cast<int>(kReadBytes);
@@ -158,7 +160,7 @@ void Output::write_log(std::string_view bytes) {
   }
 }
 
-// Writes a line to the log file that says where lines are missing.
+// Writes a line to the log file. It says that lines are missing at this place, and how many.
 void Output::tell_gap() {
   const Lost gap = std::exchange(gap_, {});
   if (gap.bytes > 0)

@@ -1,13 +1,15 @@
-// Passes on one output stream of one worker: reads the pipe, writes the log file, and gives whole lines to a
-// listener.
+// Handles one output stream of one worker. It reads the pipe, has the log file written, and gives whole lines
+// to a listener.
 //
 // - Another thread writes the log file (log_writer.h). The listener passes the lines to the launcher.
-// - A worker waits for a slow log file or launcher by the rules in flow.h. Output that is dropped by these
-//   rules is counted, and the log file says where and how much is missing.
-// - Output that does not fit on a full disk is lost. This is reported once, and the training continues.
-// - The end of the pipe does not show whether the worker has ended, because other processes can hold the pipe
-//   open.
-// The task that reads shares the object. One thread.
+// - If the log file or the launcher is slow, the worker waits, according to the rules in flow.h. These rules
+//   also say when output is dropped. Dropped output is counted, and the log file says where some is missing,
+//   and how much.
+// - If a disk is full, the output that does not fit is lost. This is reported once, and the training
+//   continues.
+// - Other processes can hold the pipe open. So the end of the pipe does not tell whether the worker has
+//   ended.
+// The task that reads the pipe shares ownership of the object. One thread.
 #pragma once
 
 #include <cstdint>
@@ -27,19 +29,19 @@
 
 namespace muster::agent {
 
-// Records in order.log in which order a rank wrote to its two streams, so that the two log files can be
-// merged. When the rank changes to the other stream, a line `STREAM BYTES` is added for the bytes before; so
-// the last bytes have no line. If a rank writes to only one stream, there is no such file. The rank's two
-// outputs share the object. One thread.
+// Records in which order a rank wrote to its two streams, so that its two log files can be merged. The file
+// is order.log. When the rank changes to the other stream, a line `STREAM BYTES` is added, which stands for
+// the bytes before the change. So the last bytes have no line. If a rank writes to only one stream, there is
+// no such file. The rank's two outputs share the object. One thread.
 class LogOrder {
  public:
   LogOrder(net::LogWriter& writer, const std::string& rank_directory)
-      // Errors of the disk are ignored here, because the files of the two streams report them.
+      // Errors of the disk are ignored here, because they are also reported for the files of the two streams.
       : file_(writer.add(std::make_unique<net::LogParts>(rank_directory + "/order.log", UniqueFd(), nullptr),
                          [](const std::string&) {})) {}
 
   const std::shared_ptr<net::LogWriter::File>& file() const { return file_; }
-  // Call before writing these bytes to the stream's log file.
+  // Call this before writing `bytes` bytes to the log file of `stream`.
   void add(int stream, std::size_t bytes) {
     if (stream != stream_ && bytes_ > 0) {
       file_->put(fmt::format("{} {}\n", stream_, bytes_));
@@ -58,7 +60,7 @@ class LogOrder {
 class Output : public std::enable_shared_from_this<Output> {
  public:
   static constexpr std::size_t kLogQueueBytes = std::size_t{512} << 10;
-  // Flow's `patience` (flow.h). It gives a busy disk time to write what workers print at their end.
+  // The `patience` of Flow (flow.h). In this time a busy disk can write the last output of the workers.
   static constexpr Duration kLogPatience = std::chrono::seconds(1);
 
   struct Log {
@@ -69,7 +71,7 @@ class Output : public std::enable_shared_from_this<Output> {
     std::shared_ptr<net::LogBudget> budget{};   // null: no limit
     Duration stall = std::chrono::seconds(30);  // how long to wait while the file system writes nothing
   };
-  // Receives the output, in addition to the log file.
+  // The functions that receive the output; the log file also gets it.
   struct Listener {
     // Called with whole lines of the worker, in the order of the stream.
     std::function<void(std::string_view lines)> lines;
@@ -77,8 +79,8 @@ class Output : public std::enable_shared_from_this<Output> {
     std::function<void(const std::string& line)> remark;
     // Returns whether the worker should wait before it writes more lines.
     std::function<bool()> hold;
-    // Called again and again while the worker waits for `hold` or the log file, once it has waited for 250
-    // ms.
+    // Called again and again while the worker waits, be it because of `hold` or for the log file. The first
+    // call comes after 250 ms.
     std::function<void()> waits = [] {};
   };
   struct Lost {
@@ -93,26 +95,28 @@ class Output : public std::enable_shared_from_this<Output> {
   // Opens the pipe. Errors name the file.
   static Expected<std::shared_ptr<Output>> open(const asio::any_io_executor& executor, Log log,
                                                 Listener listener);
-  // Makes the log file's directory and opens the file for appending, if that is not done yet. An error is
-  // handled like an error of writing.
+  // Makes the directory of the log file and opens the file for appending. Does nothing if that is done
+  // already. An error is handled in the same way as an error of writing.
   void prepare_log();
-  // Returns the end that the worker writes to. Call worker_has_its_end() once the worker has it: this closes
-  // the agent's copy.
+  // Returns the end of the pipe for the worker to write to. When the worker has it, call
+  // worker_has_its_end(), which closes the agent's copy.
   int worker_end() const { return worker_end_.get(); }
   void worker_has_its_end() { worker_end_.reset(); }
 
-  // Reads until the pipe ends or close() is called; does not start within the call. Keeps this object alive.
-  // If the pipe cannot be watched, closes it and remarks on it; the worker's next write then ends the worker.
+  // Reads the pipe until it ends or until close() is called. Reading does not begin within the call. The task
+  // keeps this object alive. If the pipe cannot be watched, this function closes it and sends a remark. The
+  // worker then ends when it next writes.
   awaitable<void> read_all();
-  // Call when the worker is being stopped: from now on it waits only briefly for the log file.
+  // Call this when the worker is being stopped. From then on it waits for the log file only briefly.
   void hurry() { log_flow_.set_hurry(true); }
-  // Call when the worker has ended. Reads what is left in the pipe, including an incomplete last line,
-  // without waiting.
+  // Call this when the worker has ended. Reads the rest of the pipe without waiting for more. If the last
+  // line is incomplete, it is included.
   void finish();
   void close();
   const std::shared_ptr<net::LogWriter::File>& log_file() const { return log_; }
   const LastLines& last_lines() const { return last_lines_; }
-  // Returns how much output the log file lacks so far. The numbers are final once the file is written.
+  // Returns how much of the output is not in the log file. Once the file is written completely, the numbers
+  // do not change any more.
   Lost lost() const { return {lost_.lines, lost_.bytes + log_->lost_bytes(), log_->backlog_bytes()}; }
   const std::string& log_path() const { return log_->path(); }
 

@@ -1,7 +1,7 @@
-// Sends the lines of one of a worker's streams to the launcher, which shows them.
+// Sends the lines of one stream of a worker to the launcher, which shows them.
 //
-// Drops and counts lines if the launcher has not caught up in time. The count is sent with the next lines or
-// with end(). The log file has all lines. One thread.
+// If the launcher has not caught up in time, lines are dropped and counted. The count is sent with the next
+// lines, or with end(). The log file has all lines. One thread.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ class TerminalCopy {
     LocalRank local_rank;
     std::int32_t stream = 1;  // 1 stdout, 2 stderr
   };
-  // `shown` false: sends nothing; only the log file has the lines.
+  // If `shown` is false, nothing is sent, and only the log file has the lines.
   TerminalCopy(Link& link, Source source, bool shown) : link_(link), source_(source), shown_(shown) {}
   void lines(std::string_view lines);
   // Returns whether the worker should wait before it writes more lines.

@@ -21,8 +21,8 @@ constexpr std::uint32_t kNonce = 0x4d757374;
 constexpr Duration kSilence = std::chrono::seconds(1);
 constexpr std::size_t kMostRefused = 16;
 
-// Returns two commands: VALIDATE, which every connection starts with, and PING, whose argument the store
-// sends back.
+// Returns the bytes of two commands. Every connection begins with VALIDATE. After it comes PING, and the
+// store sends its argument back.
 std::array<char, 10> validate_and_ping() {
   std::array<char, 10> bytes{};
   bytes[0] = static_cast<char>(StoreCommand::kValidate);
@@ -34,12 +34,13 @@ std::array<char, 10> validate_and_ping() {
 
 }  // namespace
 
-// One query to a store. It waits for an answer, because a store that refuses this host first accepts the
-// connection. Handlers keep this object alive.
+// One question to a store. A store that refuses this host first accepts the connection. So only an answer of
+// the store proves that this host is accepted, and the call waits for the answer. The handlers keep this
+// object alive.
 class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
  public:
-  // `served`: an agent serves the store. Otherwise rank 0 does, and nothing listens yet; a refused connection
-  // then shows that rank 0's host can be reached.
+  // If `served` is true, an agent serves the store. If it is false, rank 0 serves it, and nothing listens
+  // yet. In that case a refused connection shows that the host of rank 0 can be reached.
   Call(asio::io_context& io, bool served, std::function<void(const Status&)> done)
       : socket_(io), served_(served), done_(std::move(done)) {}
 
@@ -73,8 +74,8 @@ class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
     if (!done) return;
     if (error == asio::error::eof || error == asio::error::connection_reset)
       return done(failure(ErrorCode::kUnavailable, "it closes connections from this host"));
-    // An error that comes only after a second means that the host is silent. An earlier error comes from this
-    // host or a router.
+    // If an error comes only after a second, the host does not react at all. An earlier error is an answer of
+    // the host or of a router.
     const bool silent = error && Clock::now() - began_ >= kSilence;
     if (error)
       return done(failure(silent ? ErrorCode::kTimedOut : ErrorCode::kUnavailable, "{}", error.message()));

@@ -19,9 +19,9 @@ namespace muster::agent {
 
 class LocalStoreHost final : public StoreHost {
  public:
-  // If the store refuses connections because they are not the job's, calls `remark` once for each refused
-  // user or host. There are at most sixteen remarks, so that strangers cannot flood the user. `launcher`: see
-  // StoreServerOptions.
+  // The store refuses connections that do not come from the job. `remark` is called once for each user or
+  // host whose connections were refused, but at most sixteen times, so that strangers cannot flood the user.
+  // StoreServerOptions describes `launcher`.
   explicit LocalStoreHost(asio::io_context& io, std::function<void(const std::string&)> remark = {},
                           pid_t launcher = 0);
   ~LocalStoreHost() override;

@@ -46,8 +46,8 @@ sockaddr_storage address_by(NameOf name_of, int fd) {
   return address;
 }
 
-// Adds the sockets that the process `pid` has open. Returns false if this process is not allowed to see all
-// of them.
+// Adds the inodes of the sockets that the process `pid` has open. Returns false if this process is not
+// allowed to see all files of `pid`.
 bool add_sockets_of(pid_t pid, std::set<std::uint32_t>& inodes) {
   bool sees = true;
   std::error_code error;
@@ -90,7 +90,7 @@ std::optional<SocketOwners::Owner> SocketOwners::ask(const sockaddr_storage& own
   put_address(own, question.request.id.idiag_src, question.request.id.idiag_sport);
   put_address(other, question.request.id.idiag_dst, question.request.id.idiag_dport);
   if (send(netlink_.get(), &question, sizeof question, 0) != sizeof question) return std::nullopt;
-  // The kernel has answered when send() returns.
+  // The kernel answers before send() returns. So the answer is already there.
   alignas(nlmsghdr) std::array<char, 1024> answer{};
   const ssize_t got = recv(netlink_.get(), answer.data(), answer.size(), 0);
   nlmsghdr header{};

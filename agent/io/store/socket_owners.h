@@ -1,8 +1,9 @@
-// SocketOwners asks the kernel (NETLINK_SOCK_DIAG) who owns the other end of a connection over loopback.
-// JobSockets finds out which sockets are the job's.
+// These classes tell who owns the sockets of connections over loopback. SocketOwners asks the kernel
+// (NETLINK_SOCK_DIAG) who owns the other end of a connection. JobSockets finds out which sockets belong to
+// the job.
 //
-// A query takes two system calls and needs no privilege. It sees only sockets of this network namespace. One
-// thread.
+// A query takes two system calls and needs no privilege. Sockets of other network namespaces are not found.
+// One thread.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,12 @@ class SocketOwners {
     std::uint32_t inode = 0;  // of the socket
   };
 
-  // Tries whether the kernel answers, and stores the result for can_tell(). `listener`: any listening socket.
+  // Tries whether the kernel answers, and keeps the result for can_tell(). `listener` can be any listening
+  // socket.
   explicit SocketOwners(int listener);
   bool can_tell() const { return can_tell_; }
-  // Returns the owner of the other end of this accepted connection. Returns nothing if that end is already
-  // closed.
+  // Returns the user and the inode of the socket at the other end of this accepted connection. Returns
+  // nothing if that end is already closed.
   std::optional<Owner> of_other_end(int connection) const;
 
  private:
@@ -36,19 +38,19 @@ class SocketOwners {
   bool can_tell_ = false;
 };
 
-// The sockets that the descendants of some processes have open.
+// The sockets that the descendants of certain processes have open.
 class JobSockets {
  public:
-  // Finds the sockets of the descendants of `ancestors`. Looks at all processes of the machine, which takes
-  // about 20 us each.
+  // Finds the sockets of the descendants of `ancestors`. For that it looks at all processes of the machine,
+  // which takes about 20 us for each.
   static JobSockets below(const std::set<pid_t>& ancestors);
   bool has(const SocketOwners::Owner& owner) const;
 
  private:
   std::set<std::uint32_t> inodes_;
-  // Users of descendants whose descriptors this process is not allowed to see. (In a container without
-  // CAP_SYS_PTRACE, not even root can see those of other users.) All sockets of these users count as the
-  // job's.
+  // Users of descendants whose descriptors this process is not allowed to see. All sockets of such a user
+  // count as the job's. (In a container without CAP_SYS_PTRACE, not even root can see the descriptors of
+  // other users' processes.)
   std::set<uid_t> hidden_users_;
 };
 

@@ -1,8 +1,7 @@
-// Reserves the port of an attempt's c10d store: binds a socket that does not listen yet.
+// Reserves the port of an attempt's c10d store, by binding a socket that does not listen yet.
 //
-// As long as it does not listen, another process can bind the same port and listen on it, if it sets
-// SO_REUSEADDR as torch's TCPStore does. But the kernel does not give the port to a process that asks for any
-// free port.
+// Another process can still bind the same port and listen on it, if it sets SO_REUSEADDR, as torch's TCPStore
+// does. But if a process asks for any free port, the kernel does not give it this one.
 #pragma once
 
 #include <boost/asio/ip/address.hpp>
@@ -18,8 +17,8 @@ struct StorePort {
   std::uint16_t number = 0;
 };
 
-// Binds the socket; `port` 0: to any free port. Errors: the address is not of this machine, or another
-// process listens on the port.
+// Binds a socket to the address and to `port`. If `port` is 0, the system chooses a free port. Returns an
+// error if the address is not of this machine, or if another process listens on the port.
 Expected<StorePort> bind_store_port(const boost::asio::ip::address& address, std::uint16_t port);
 
 }  // namespace muster::agent

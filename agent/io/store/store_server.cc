@@ -36,8 +36,8 @@ constexpr StoreClientId kListener{0};
 
 struct Connection {
   UniqueFd socket;
-  // Replies that are not sent yet. While there are any, nothing is read from the client, so that a client
-  // that does not read its replies cannot cause more of them.
+  // The replies that are not sent yet. As long as there are any, the server reads nothing from this client.
+  // So a client that does not read its replies cannot cause more of them.
   std::string unsent;
 };
 
@@ -52,9 +52,9 @@ bool out_of_descriptors(int error_number) {
 
 }  // namespace
 
-// The sockets are in a separate epoll set, and the io_context watches only that set's descriptor. So a
-// message takes one recv and one send; with Asio's waits it would take a third system call. Queued handlers
-// keep the server alive after it is stopped.
+// The sockets have an epoll set of their own, and the io_context watches only the descriptor of that set. So
+// a message takes two system calls, recv and send. With Asio's own waits it would take a third one. A handler
+// that is still queued keeps the server alive after the server was stopped.
 class StoreServer::Server : public std::enable_shared_from_this<Server> {
  public:
   Server(boost::asio::io_context& io, StoreServerOptions options)
@@ -106,7 +106,7 @@ class StoreServer::Server : public std::enable_shared_from_this<Server> {
   std::uint16_t port_ = 0;
   StoreClientId next_id_ = kListener.next();
   std::unordered_map<StoreClientId, Connection> connections_;
-  // connections without a handshake, oldest first, with their deadlines
+  // the connections without a handshake, with their deadlines; the oldest one comes first
   std::map<StoreClientId, TimePoint> strangers_;
   std::size_t unsent_bytes_ = 0;
   int warning_count_ = 0;
@@ -199,8 +199,8 @@ void StoreServer::Server::accept_waiting() {
   }
 }
 
-// Stops accepting for kAcceptPause. Without this pause the thread would spin until a descriptor is free,
-// because the listening socket stays readable.
+// Stops accepting connections for kAcceptPause. The listening socket stays readable. So without this pause,
+// the thread would spin until a descriptor is free.
 void StoreServer::Server::accept_later() {
   watch(EPOLL_CTL_MOD, listener_.get(), kListener, 0);
   accept_timer_.expires_after(kAcceptPause);
@@ -217,7 +217,7 @@ void StoreServer::Server::accepted(UniqueFd socket) {
   const auto peer = peer_of(fd);
   if (!options_.peers.empty() && std::ranges::find(options_.peers, peer) == options_.peers.end())
     return refuse(id, fmt::format("from {}: not an address of this job's hosts", peer.to_string()));
-  // If the owner is unknown, the client has already closed its connection, and nobody waits for an answer.
+  // The owner is unknown if the client has already closed its connection. Then nobody waits for an answer.
   const uid_t own = ::geteuid();
   const auto owner = owners_ ? owners_->of_other_end(fd) : SocketOwners::Owner{.user = own};
   if (!owner) return warn(id, "it was closed at once");
@@ -251,7 +251,8 @@ void StoreServer::Server::look_soon() {
   });
 }
 
-// Decides which of the unknown connections are the job's, and refuses the others.
+// Looks at the connections that processes of other users have made. Keeps a connection if its process belongs
+// to this job, and refuses the others.
 void StoreServer::Server::look() {
   const TimePoint began = Clock::now();
   std::set<pid_t> ancestors{::getpid()};
@@ -335,7 +336,8 @@ void StoreServer::Server::send_unsent(StoreClientId id, Connection& connection) 
   watch(EPOLL_CTL_MOD, connection.socket.get(), id, EPOLLIN);
 }
 
-// Closes the connection. `reason`: for the log; empty: the client has closed it.
+// Closes the connection, and logs `reason`. If `reason` is empty, the client itself has closed the
+// connection, and nothing is logged.
 void StoreServer::Server::drop(StoreClientId id, std::string_view reason) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;

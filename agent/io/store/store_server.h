@@ -38,14 +38,15 @@ struct StoreServerOptions {
   std::size_t client_count = 64 << 10;
   std::size_t unsent_bytes = 256 << 20;  // of unread replies, for all clients together
   StoreLimits store = {};
-  // Called for each connection that is refused because it is not the job's, with a text that says whose it
-  // is.
+  // Called when a connection is refused because it does not come from the job. The text says whose connection
+  // it is.
   std::function<void(const std::string&)> on_refused = {};
 };
 
 class StoreServer {
  public:
-  // The store listens when this returns. Errors: the address is not of this machine, or the port is taken.
+  // When this returns, the store listens. Returns an error if the address is not of this machine, or if the
+  // port is taken.
   static Expected<StoreServer> open(boost::asio::io_context& io, const StoreServerOptions& options);
   StoreServer(StoreServer&&) noexcept = default;
   StoreServer& operator=(StoreServer&& other) noexcept;

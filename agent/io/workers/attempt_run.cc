@@ -21,14 +21,14 @@ namespace muster::agent {
 
 namespace {
 
-// Each of the two streams needs two: a pipe and a file. The file of their order and the process's pidfd need
-// one each.
+// A rank needs two descriptors for each of its two streams: a pipe and a file. It needs one more for the file
+// with the order of the streams, and one for its pidfd.
 constexpr rlim_t kDescriptorsPerRank = 6;
 
 constexpr std::uint16_t kAnyPort = 9;
 
-// Returns the address from which this host reaches `address`. The kernel chooses it when a UDP socket is
-// connected.
+// Returns the own address from which this host reaches `address`. The kernel chooses this address when a UDP
+// socket is connected.
 std::string own_address_towards(const asio::ip::address& address) {
   boost::system::error_code failed;
   asio::io_context io;
@@ -41,16 +41,16 @@ std::string own_address_towards(const asio::ip::address& address) {
   return failed ? std::string() : own.address().to_string();
 }
 
-// Returns the interface that has `address` or, if none has, the interface through which this host reaches it.
-// Sends nothing. Returns "" if the interface is loopback, if no route exists, or if `address` is not an IP
-// address.
+// Returns the name of a network interface: the one that has `address`. If no interface has it, returns the
+// one through which this host reaches `address`. Sends nothing. Returns "" if the interface is loopback, if
+// no route exists, or if `address` is not an IP address.
 std::string interface_to(const std::string& address) {
   boost::system::error_code failed;
   const auto there = asio::ip::make_address(address, failed);
   if (failed || there.is_loopback()) return {};
   const std::vector<net::HostAddress> all = net::host_addresses();
-  // Looks for `address` itself first: the route to an own address is loopback, but other hosts need its
-  // interface.
+  // First looks for `address` among the host's own addresses. If it is one, the kernel's route to it would
+  // lead to the loopback interface, but other hosts reach it at its own interface.
   for (const std::string& own : {there.to_string(), own_address_towards(there)}) {
     const auto found = std::ranges::find(all, own, &net::HostAddress::address);
     if (found != all.end()) return found->loopback ? "" : found->interface;
@@ -108,7 +108,8 @@ Status AttemptRun::check_directory() const {
   return {};
 }
 
-// Recognizes the launcher's directory by the file of this attempt (docs/checkpoint_layout.md).
+// Each attempt has a file in the checkpoint directory (docs/checkpoint_layout.md). If the directory here has
+// the file of this attempt, it is the launcher's directory.
 std::string AttemptRun::other_checkpoints() const {
   const std::string& directory = setting_.job.checkpoint_directory;
   const Attempt attempt = setting_.context.attempt;
@@ -128,7 +129,7 @@ Status AttemptRun::open_null() {
 Status AttemptRun::check_descriptors() const {
   rlimit limit{};
   const auto ranks = static_cast<rlim_t>(setting_.plan.local_world_size);
-  // Every rank of the job is a client of the store.
+  // Every rank of the job is a client of the store. Each client needs a descriptor.
   const auto clients = static_cast<rlim_t>(setting_.plan.host_store ? setting_.plan.world_size : 0);
   const auto lowest_free = static_cast<rlim_t>(null_.get()) + 1;
   const rlim_t wanted = lowest_free + kDescriptorsPerRank * ranks + clients;

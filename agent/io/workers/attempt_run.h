@@ -50,9 +50,11 @@ class AttemptRun {
   Rank rank_of(LocalRank local_rank) const { return setting_.plan.rank_of(local_rank); }
   // As Processes::other_checkpoints().
   std::string other_checkpoints() const;
-  // Returns the spec of the template for this attempt's ranks, or why there is no template.
+  // Returns the spec of the template for the ranks of this attempt. If there is no template, returns the
+  // reason.
   std::expected<TemplateSpec, std::string> wanted_template() const;
-  // Returns the spec of the template for the ranks of a possible attempt, or why there is no template.
+  // Returns the spec of the template for the ranks of an attempt that may come. If there is no template,
+  // returns the reason.
   static std::expected<TemplateSpec, std::string> template_for(const wire::JobSpec& job,
                                                                const NodeContext& context,
                                                                const wire::PrepareAttempt& likely);
@@ -61,7 +63,7 @@ class AttemptRun {
   explicit AttemptRun(Setting setting) : setting_(std::move(setting)) {}
   OrFailure<Process> execute(std::vector<std::string> arguments, const Given& given);
   Status check_directory() const;
-  // Finds the programs that wrap this node's ranks.
+  // Finds the programs of the wrappers, that is, of the words that precede the command of this node's ranks.
   OrFailure<void> find_wrappers();
   Status open_null();
   Status check_descriptors() const;

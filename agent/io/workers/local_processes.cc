@@ -27,7 +27,8 @@ namespace muster::agent {
 
 namespace {
 
-// The pause between attempts to reap a worker that a debugger still holds.
+// A debugger can delay the moment at which the agent may reap a worker. The agent then tries again after this
+// pause.
 constexpr std::chrono::milliseconds kDebuggerPause{20};
 
 constexpr std::chrono::milliseconds kExecPause{5};  // before a command line is looked at again
@@ -62,8 +63,8 @@ void LocalProcesses::begin(ProcessListener& listener) {
   warm_.begin(setting_.tasks, [this] {
     listener_->template_settled();
     reap_leftovers();
-    // reap_leftovers() may have stopped at the ended template. This makes Node look for processes that ended
-    // later.
+    // reap_leftovers() stops at a template that has ended, so it may not have seen processes that ended
+    // later. This call makes Node look for them.
     listener_->leftovers_changed();
   });
   setting_.tasks.spawn(hear_signals({SIGCHLD}, [this](int) {
@@ -72,8 +73,8 @@ void LocalProcesses::begin(ProcessListener& listener) {
   }));
 }
 
-// Makes the run directory, and opens the socket for workers' reports. If this fails, the training works all
-// the same, only without heartbeats and progress.
+// Makes the run directory, and opens the socket for the reports of workers. If this fails, the training works
+// all the same, but without heartbeats and progress.
 void LocalProcesses::open_worker_socket() {
   auto& directory = setting_.kept.directory;
   if (directory == nullptr) {
@@ -117,8 +118,8 @@ std::expected<void, StartFailure> LocalProcesses::open(const OpenAttempt& attemp
   return {};
 }
 
-// Opens the port for neighbours. If this fails, the job runs without copies of checkpoints in neighbours'
-// memory.
+// Opens the port for neighbours. If this fails, the job runs all the same, but no neighbour has copies of its
+// checkpoints in memory.
 void LocalProcesses::listen_for_neighbours() {
   neighbour_port_ = 0;
   if (plan_.neighbour_address.empty()) return;
@@ -167,7 +168,8 @@ std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank 
   setting_.mpi.rank_runs(local_rank);
   setting_.logs.worker_runs(local_rank);
   workers_.insert(started->process.pid);
-  // If the template died during the fork, the rank may exist already. It must not run twice, so kill it.
+  // If the template died during the fork, the rank may exist already. It must not run twice, so the process
+  // is killed.
   if (had_template && !warm_.has_template()) kill_leftovers();
   setting_.tasks.spawn(
       watch(local_rank, run_->rank_of(local_rank), std::move(started->process), started->facts.gpu));
@@ -195,7 +197,8 @@ void LocalProcesses::close_input() {
   if (const auto input = std::exchange(input_, nullptr)) input->close();
 }
 
-// Waits for the worker's end at its pidfd, not its pipes, because other processes may hold the pipes open.
+// Waits until the worker ends. It waits for the pidfd, and not for the pipes, because other processes may
+// hold the pipes open.
 awaitable<void> LocalProcesses::watch(LocalRank local_rank, Rank rank, Process process,
                                       std::optional<std::uint32_t> gpu) {
   co_await asio::post(setting_.io, asio::use_awaitable);  // resumes when all workers have been started
@@ -264,7 +267,8 @@ void LocalProcesses::end_template() {
   if (had_template) kill_leftovers();  // processes that the program started before init()
 }
 
-// Reaps leftovers in the order in which they ended. Stops at a worker or a template, which other code reaps.
+// Reaps leftovers, in the order in which they ended. If it comes to a worker or a template, it stops, because
+// other code reaps these.
 void LocalProcesses::reap_leftovers() {
   for (;;) {
     siginfo_t next{};
@@ -316,8 +320,8 @@ void LocalProcesses::kill_late_trackers() {
   trackers_alarm_->set(next);
 }
 
-// Waits for resource trackers up to their time limit, then kills them. Called when the agent is about to
-// exit, so that no process of the job stays behind.
+// Waits until the resource trackers have ended. If their time limit passes, kills them. Called when the agent
+// is about to exit, so that it leaves no process of the job.
 void LocalProcesses::wait_for_trackers() {
   const TimePoint until = setting_.time.now() + kTrackerLimit;
   const auto has_ended = [](const auto& tracker) {
@@ -362,8 +366,8 @@ void LocalProcesses::give_memory(const Report& report, const std::string& addres
     log::warning("rank {} did not receive its memory for checkpoints", report.message.rank);
 }
 
-// Called when a rank has saved, so all ranks have restored their state. Drops copies that are not needed any
-// more, and tells the neighbours about the new slot.
+// Called when a rank has saved. That shows that all ranks have restored their state, so some copies are not
+// needed any more. This function drops them. It also tells the neighbours about the new slot.
 void LocalProcesses::pass_to_neighbours(const wire::WorkerReported& held) {
   memory_slots_.forget_others();
   exchange_.saved(held.rank, static_cast<std::uint64_t>(held.step));

@@ -1,8 +1,8 @@
-// Manages the processes of this agent, which are real children of this process: starts them, receives their
+// Manages the real processes of this agent. They are children of this process. It starts them, receives their
 // reports, and reaps them.
 //
-// The agent must be a child subreaper, so that any process that workers leave behind becomes its child. Call
-// all functions on the io_context's one thread. The task group ends all waits.
+// Workers can leave processes behind. The agent must be a child subreaper, so that any such process becomes
+// its child. Call all functions on the one thread of the io_context. All waits are tasks of the task group.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@
 
 namespace muster::agent {
 
-// The parts of an agent process that it keeps from one job to the next.
+// The parts that an agent process keeps when one job ends and the next one begins.
 struct KeptParts {
   explicit KeptParts(const asio::any_io_executor& executor) : warm(executor) {}
   bool for_next_job = false;  // false: the process ends with its job
@@ -56,7 +56,8 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
     // Called with remarks for the user.
     std::function<void(const std::string&)> remark;
   };
-  // Blocks SIGCHLD and raises the limit of descriptors; workers start with neither change.
+  // The constructor blocks SIGCHLD and raises the limit of descriptors. Workers start without these two
+  // changes.
   explicit LocalProcesses(Setting setting);
   LocalProcesses(const LocalProcesses&) = delete;
   LocalProcesses& operator=(const LocalProcesses&) = delete;
@@ -88,7 +89,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
 
  private:
   awaitable<void> watch(LocalRank local_rank, Rank rank, Process process, std::optional<std::uint32_t> gpu);
-  // Returns the descriptor of the worker's stdin; -1: none.
+  // Returns the descriptor for the worker's stdin. It is -1 if the worker gets no input.
   Expected<int> open_input(LocalRank local_rank);
   void close_input();
   void open_worker_socket();
@@ -101,11 +102,11 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   std::vector<Rank> held_ranks() const;
   void tell(Stacks::Told stacks);
   void look_at_stacks();
-  // Reaps leftovers that have ended. (watch() reaps workers.)
+  // Reaps leftovers that have ended. It does not reap workers; watch() does that.
   void reap_leftovers();
-  // Returns whether this leftover is left alone for now, because it is a Python resource tracker within its
-  // time limit. If the process is being executed at the moment, it may become a tracker: returns false, and
-  // kill_late_trackers() decides about it later.
+  // Returns whether this leftover is left alone for now. That is so if it is a Python resource tracker, and
+  // its time limit has not passed. A process that is just being executed may become a tracker. For such a
+  // process this returns false, and kill_late_trackers() decides about it later.
   bool spares(pid_t pid);
   void kill_late_trackers();
   void wait_for_trackers();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kPartBytes = 1 << 20;
 constexpr std::uint64_t kPartsUnderWay = 2;
-// This is long, because the neighbour may be busy computing digests.
+// The limit for one part. It is long, because the neighbour may be busy with computing digests.
 constexpr std::chrono::seconds kPartLimit(30);
 constexpr std::size_t kMostWanted = 256;
 constexpr int kMostOvertaken = 3;  // this many overwritten slots in a row cause a remark
@@ -101,8 +101,8 @@ awaitable<void> MemoryConversation::hold(std::shared_ptr<MemoryConversation> sel
   self->setting_.on_fetched(self->setting_.neighbour.node);
 }
 
-// Reports why the connection ended. kUnavailable is only logged: the neighbour's attempt is over, or the
-// neighbour is lost, which the launcher reports.
+// Called when the connection has ended. Tells the user why. If the error is kUnavailable, it is only logged:
+// either the neighbour's attempt is over, or the neighbour is lost, and then the launcher reports that.
 void MemoryConversation::ended(const Error& why) {
   if (connection_->closed() || setting_.is_stopped()) return;
   if (why.code() == ErrorCode::kUnavailable)
@@ -110,7 +110,7 @@ void MemoryConversation::ended(const Error& why) {
   break_off(why.message());
 }
 
-// Tells the user and closes the connection, which makes hold() end.
+// Tells the user the reason, and closes the connection. Then hold() ends.
 void MemoryConversation::break_off(std::string_view why) {
   setting_.on_remark(
       fmt::format("this node and node{} copy nothing more between their memories in this attempt: {}",
@@ -211,8 +211,8 @@ void MemoryConversation::finish_pull() {
   drop_pull();
 }
 
-// Called when the slot was overwritten while it was fetched. This happens if the fetch takes longer than two
-// saves.
+// Called when a slot was overwritten while it was being fetched. This happens if the fetch takes longer than
+// two saves.
 void MemoryConversation::overtaken() {
   log::debug("the copy of step {} of rank {} is dropped", pull_->copy().id.step, pull_->copy().rank);
   if (++overtaken_count_ == kMostOvertaken)
@@ -227,7 +227,8 @@ void MemoryConversation::drop_pull() {
   pull_next();
 }
 
-// Starts to fetch the next wanted slot: the newest step first, and within a step the lowest rank.
+// Starts to fetch the next slot that is wanted. It takes the newest step, and among the slots of that step
+// the one of the lowest rank.
 void MemoryConversation::pull_next() {
   while (!pull_ && !wanted_.empty()) {
     const auto next = std::ranges::max_element(wanted_, [](const Copy& one, const Copy& other) {

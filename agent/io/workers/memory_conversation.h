@@ -1,10 +1,10 @@
-// One connection between two agents, over which each tells which complete slots in memory it has
-// (memory_slots.h), and fetches slots of the other.
+// One connection between two agents. Over it, each agent tells the other which complete slots in memory it
+// has (memory_slots.h), and fetches slots of the other.
 //
-// An agent that wants a slot asks for its parts, two at a time, and keeps the slot if all digests are right.
-// It does not ask for a step that a newer step has replaced. If the slot is overwritten meanwhile, the agent
-// drops what it has received. MemorySlots decides which slots to fetch. One thread. hold() keeps the object
-// alive.
+// An agent that wants a slot asks for its parts, two at a time. In the end it checks all digests, and keeps
+// the slot only if they are right. It does not ask for a step that a newer step has replaced. If the slot is
+// overwritten while it is being sent, the agent drops the parts that it has received. MemorySlots decides
+// which slots to fetch. One thread. hold() keeps the object alive.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ namespace muster::agent {
 // file's contents as a manifest does.
 class SlotPull {
  public:
-  // `number`: the number of the first question; each further question has the next number.
+  // The questions of this object are numbered from `number` on.
   SlotPull(const Copy& copy, UniqueFd fd, std::uint64_t number)
       : copy_(copy), fd_(std::move(fd)), next_number_(number), answered_(number) {}
 
@@ -33,16 +33,18 @@ class SlotPull {
   std::uint64_t next_number() const { return next_number_; }
   // Returns the next part to ask for, if any.
   std::optional<wire::SlotWanted> next();
-  // Returns whether `part` is the next expected answer. An answer to a question about an earlier slot is not.
+  // Returns whether `part` is the answer that has to come next. If it answers a question about an earlier
+  // slot, it is not.
   bool is_answer(const wire::SlotPart& part) const { return part.number == answered_; }
-  // Takes the next part. Returns false if the slot no longer exists, or is not the one that was asked for.
+  // Takes the next part of the slot. Returns false if the other agent no longer has the slot, or if the part
+  // belongs to another slot than the wanted one.
   bool take(std::string_view bytes);
   bool is_complete() const { return header_ && taken_ == all_bytes(); }
   Status verify(const std::function<bool()>& stop) const { return verify_slot(fd_.get(), *header_, stop); }
   UniqueFd release() { return std::move(fd_); }
 
  private:
-  // The size of file and contents together, as if they were contiguous.
+  // Returns the size of the file and the contents together, as if one followed the other.
   std::uint64_t all_bytes() const { return header_->file_bytes + header_->contents_bytes; }
   std::uint64_t bytes_at(std::uint64_t place) const;
   std::uint64_t offset_of(std::uint64_t place) const;
@@ -76,7 +78,8 @@ class MemoryConversation : public std::enable_shared_from_this<MemoryConversatio
 
   // Runs until the connection ends.
   static awaitable<void> hold(std::shared_ptr<MemoryConversation> self);
-  // Call when a rank of this node has saved this slot, or resumes from it. Tells the neighbour.
+  // Tells the neighbour about a slot of this node. Call this when the slot's rank has saved it or resumes
+  // from it.
   void tell(const Copy& copy);
   void close();
 

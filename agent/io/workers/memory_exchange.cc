@@ -25,7 +25,8 @@ constexpr Duration kNeighbourLimit = std::chrono::seconds(5);
 
 }  // namespace
 
-// The work of the thread "muster-exchange". One object serves all attempts, one after the other.
+// Does the work of the thread "muster-exchange". There is one object for all attempts, which come one after
+// the other.
 class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
  public:
   Attempts(MemoryExchange& owner)
@@ -58,7 +59,7 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
     }
     if (const auto tls = net::Tls::load(); tls && listener_ && !callers_.empty()) accept(**tls);
     fetched_if_all();
-    // After kNeighbourLimit, stops waiting for neighbours that have not connected.
+    // Some neighbours may not have connected after kNeighbourLimit. From then on they are no longer awaited.
     late_.expires_after(kNeighbourLimit);
     late_.async_wait([this, number = number_](const boost::system::error_code& error) {
       if (error || number != number_) return;

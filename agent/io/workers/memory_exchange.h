@@ -1,7 +1,7 @@
-// Copies checkpoints in memory between agents. During the training a neighbour gets copies; in a later
-// attempt, the agent that then has these ranks fetches them from the neighbour.
+// Copies checkpoints in memory between agents. During the training, neighbours get copies. In a later
+// attempt, another agent may have the ranks of a copy. That agent fetches it from the neighbour.
 //
-// Agents connect to one another over TLS, each pair with its own key. MemoryConversation is one such
+// Agents connect to one another over TLS. Each pair of agents has its own key. MemoryConversation is one such
 // connection, and MemorySlots decides which slots to copy. A low-priority thread ("muster-exchange") does all
 // this. Call all functions on one other thread.
 #pragma once
@@ -25,10 +25,10 @@ class MemoryExchange {
   struct Setting {
     MemorySlots& slots;  // must outlive this object
     AgentId own;
-    // Called on the thread "muster-exchange" when the copies for this node's ranks have arrived, or will not
-    // come.
+    // Called when the copies for this node's ranks have arrived, or when it is clear that they will not come.
+    // The call comes on the thread "muster-exchange".
     std::function<void()> on_fetched;
-    // Called on either thread with a remark for the user.
+    // Called with a remark for the user. The call can come on either thread.
     std::function<void(std::string)> on_remark;
   };
   explicit MemoryExchange(Setting setting);
@@ -36,11 +36,12 @@ class MemoryExchange {
   MemoryExchange& operator=(const MemoryExchange&) = delete;
   ~MemoryExchange();
 
-  // Opens the port for the neighbours. Call before they are known; their connections wait until begin().
+  // Opens the port for the neighbours. Call this before the neighbours are known. If one connects early, its
+  // connection waits until begin() is called.
   Expected<std::int32_t> listen(const std::string& address);
   void begin(const std::string& job, Attempt attempt, const std::vector<wire::Neighbour>& neighbours);
-  // Returns whether copies for this node's ranks are being fetched. If so, on_fetched follows, unless the
-  // attempt ends first.
+  // Returns whether this agent is fetching copies for this node's ranks. If it is, on_fetched is called
+  // later, unless the attempt ends first.
   bool is_fetching() const { return fetching_ != 0; }
   // Call when a rank of this node has saved this step, or resumes from it.
   void saved(Rank rank, std::uint64_t step);

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-// Seals the slot's size: if another process could shrink the slot, a process that has mapped it would crash.
+// Makes a slot whose size is sealed. If another process could make the slot smaller, a process that has
+// mapped it would crash.
 Expected<UniqueFd> make_slot(std::uint64_t bytes) {
   UniqueFd fd(memfd_create("muster-checkpoint", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
@@ -73,8 +74,9 @@ void MemorySlots::keep(Rank first, std::int32_t count) {
   drop(keeping_.shrink(room_for_copies()));
 }
 
-// Makes the copy a slot of its rank, in place of an incomplete slot. Returns false if both slots are
-// complete, or if a complete slot has another size. If a rank has several copies, call with the newest first.
+// Makes the copy a slot of its rank, in place of a slot that is not complete. Returns false if both slots of
+// the rank are complete. Also returns false if one of them is complete and has another size. If a rank has
+// several copies, pass the newest one first.
 bool MemorySlots::become_slot(const Copy& copy, UniqueFd fd) {
   const auto known = slots_.find(copy.rank);
   if (known == slots_.end() || known->second.slot_bytes != copy.slot_bytes) {

@@ -1,10 +1,10 @@
-// Owns memory that outlives the workers, for checkpoints. Each rank of this node has two slots, so that one
-// is complete while the other is written. There are also copies of slots of other nodes' ranks.
+// Owns memory for checkpoints that outlives the workers. Each rank of this node has two slots, so that one is
+// complete while the other is being written. There are also copies of slots of other nodes' ranks.
 //
-// A slot is a memfd of a fixed size. The runtime writes its content. Here only the header is read, which says
-// which step the slot has (memory_slot.h). All slots and copies together stay within a limit; copies are
-// dropped if slots need the room. With a limit of 0 there are no slots. The memory is freed when this process
-// ends. Safe from any thread.
+// A slot is a memfd of a fixed size. The runtime writes its content. This class reads only the header, which
+// says which step the slot has (memory_slot.h). There is a limit for all slots and copies together. If slots
+// need the room, copies are dropped. If the limit is 0, there are no slots. The memory is freed when this
+// process ends. Safe from any thread.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ namespace muster::agent {
 class MemorySlots {
  public:
   void set_limit(std::uint64_t limit_bytes);
-  // Call when an attempt begins with these ranks on this node. Slots of other ranks become copies, and copies
-  // of these ranks' slots become slots.
+  // Call this when an attempt begins; these are its ranks on this node. The slots of other ranks become
+  // copies, and the copies of these ranks' slots become slots.
   void keep(Rank first, std::int32_t count);
   struct Answer {
     std::string text;      // a datagram (docs/protocol.md)
@@ -33,29 +33,31 @@ class MemorySlots {
   };
   // Returns the answer to a rank whose slots are still being fetched from another agent.
   static Answer later();
-  // Answers a rank that asks for slots of this size. If the rank has slots of another size, new slots replace
-  // them, and their content is lost. `slot_bytes` 0: the rank keeps its slots. The answer contains all slots
-  // of this node's ranks, so that each rank can read what other ranks have saved. A refusal contains the
-  // reason, and changes nothing.
+  // Answers a rank that asks for slots of this size. If the rank has slots of another size, it gets new
+  // slots, and the content of the old ones is lost. If `slot_bytes` is 0, the rank keeps its slots. The
+  // answer contains all slots of this node's ranks, so that each rank can read what the others have saved. If
+  // the request is refused, the answer contains the reason, and nothing changes.
   Answer answer(Rank rank, std::uint64_t slot_bytes);
   // Returns new descriptors for the slots of this node's ranks. The caller owns them.
   std::vector<UniqueFd> own_slots() const;
 
   // Returns all complete slots and all copies.
   std::vector<Copy> held() const;
-  // Returns a new descriptor for this slot or copy; empty if it no longer exists.
+  // Returns a new descriptor for this slot or copy. It is empty if the slot or copy no longer exists.
   UniqueFd open(const Copy& copy) const;
-  // Call before neighbours list their slots. `kept`: the ranks of other nodes whose slots this agent copies.
+  // Call this before neighbours send the lists of their slots. `kept` has the ranks of other nodes; this
+  // agent keeps copies of their slots.
   void begin_copying(Attempt attempt, RankRange kept);
   // As CopyKeeping::stop_fetching().
   void stop_fetching(Attempt attempt);
   CopyKeeping::Use use_of(const Copy& offered, bool is_current) const;
-  // Drops the copies that this one replaces, and returns an empty slot for it.
+  // Drops the copies that the new one replaces. Returns an empty slot for the new one.
   Expected<UniqueFd> make_room(const Copy& offered);
-  // Takes over the copy, which is complete in `fd`. Returns false if the copy is not needed any more, or has
-  // no room.
+  // Takes over a copy whose content is complete in `fd`. Returns false, and keeps nothing, if the copy is no
+  // longer needed or there is no room for it.
   bool take(const Copy& copy, UniqueFd fd);
-  // Call once this node's ranks have saved in the current attempt. Drops copies that are no longer needed.
+  // Call this when ranks of this node have saved in the current attempt. It drops the copies that nobody
+  // needs any more.
   void forget_others();
 
  private:

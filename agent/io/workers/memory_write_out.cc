@@ -26,8 +26,8 @@ struct Held {
   SlotHeader header;
 };
 
-// The name contains the attempt that saved the step, so that two attempts that saved the same step never
-// share a file.
+// Two attempts can save the same step. So the name contains the attempt that saved it. Then they never write
+// to the same file.
 std::string path_of_contents(const std::string& directory, int rank, Attempt held) {
   return fmt::format("{}/rank-{:05}.attempt-{}.contents", directory, rank, held);
 }
@@ -36,8 +36,9 @@ class WriteOut {
  public:
   explicit WriteOut(const HeldMemory& memory) : memory_(memory), directory_(memory.directory) {}
 
-  // Returns the step that is now on disk. Returns nothing if the disk already has a checkpoint of this step
-  // or a later one, or if another agent commits.
+  // Writes the files of this node's ranks to disk. The agent of rank 0 then commits a step, and returns the
+  // step that is now on disk. Returns nothing if this is the agent of another rank, or if the disk already
+  // has a checkpoint of this step or a later one.
   Expected<std::optional<std::uint64_t>> run() {
     const auto found = newer_than_disk();
     if (!found) return std::unexpected(found.error());
@@ -51,8 +52,8 @@ class WriteOut {
   std::uint64_t step() const { return step_; }
 
  private:
-  // Returns the checkpoints, newest first, that all ranks of this node have in memory and that are newer than
-  // those on disk.
+  // Returns checkpoints that all ranks of this node have in memory, and that are newer than those on disk.
+  // The newest one comes first.
   Expected<std::vector<CheckpointId>> newer_than_disk() {
     std::vector<CheckpointId> ids;
     for (const UniqueFd& fd : memory_.slots) {
@@ -68,7 +69,8 @@ class WriteOut {
              memory_.local_world_size;
     });
     if (ids.empty()) return ids;
-    // This is set before the directory is checked: if a check fails, write_out() reports this step as lost.
+    // The step is set before the directory is checked. If a check fails, write_out() reports that this step
+    // is lost.
     step_ = std::ranges::min_element(ids, is_newer)->step;
     if (Status mine = directory_.check_newest(memory_.attempt); !mine) return std::unexpected(mine.error());
     const auto entries = directory_.candidates(memory_.attempt);
@@ -83,8 +85,8 @@ class WriteOut {
     return ids;
   }
 
-  // Returns the id that the checkpoint gets on disk. It belongs to the newest attempt, so that later attempts
-  // find it (CheckpointDirectory::candidates()).
+  // Returns the id of the checkpoint on disk. It has the number of the newest attempt, because later attempts
+  // look for checkpoints of that attempt (CheckpointDirectory::candidates()).
   CheckpointId as_written(CheckpointId id) const { return {.step = id.step, .attempt = memory_.attempt}; }
 
   Status write(CheckpointId id) {
@@ -136,8 +138,9 @@ class WriteOut {
     return ranks;
   }
 
-  // Waits until all ranks' files of a step are there, and commits this step. Agents write the newest step
-  // first. So a rank that has written an older step, but not a newer one, will not write the newer one.
+  // Waits until the files of all ranks are there for one step, and commits this step. Begins with the newest
+  // step. Each agent writes its newest step first. So if a rank has written an older step but not a newer
+  // one, the newer one will not come.
   Expected<std::optional<std::uint64_t>> commit_newest(const std::vector<CheckpointId>& ids) {
     const TimePoint until = Clock::now() + memory_.patience;
     for (std::size_t i = 0;;) {
@@ -186,7 +189,7 @@ class WriteOut {
     return directory_.check_newest(memory_.attempt);
   }
 
-  // Removes from `contents` what `known`, the contents of lower ranks, already has.
+  // Removes the values and parts that lower ranks also have. `known` has the contents of those ranks.
   static void drop_known(Contents& contents, const Contents& known) {
     std::erase_if(contents.values, [&](const auto& value) { return known.values.contains(value.first); });
     for (auto& [name, tensor] : contents.tensors) {

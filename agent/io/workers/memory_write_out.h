@@ -1,9 +1,11 @@
-// Writes the checkpoint that is in memory to disk. Used when no later attempt will restore it.
+// Writes the checkpoint that is in memory to disk. This is done when no later attempt will restore the
+// checkpoint from memory.
 //
-// Each agent writes the files of its own ranks, and next to each file a text that describes its contents. The
-// agent of rank 0 waits for the files of all agents, and commits the newest complete step. A thread does
-// this, within about 45 seconds. The destructor waits for this thread. No checkpoint is committed if a slot
-// is damaged, if the directory has an attempt of another launch, or if it has a newer checkpoint.
+// Each agent writes the files of its own ranks. Next to each file it writes a text that describes the file's
+// contents. The agent of rank 0 waits for the files of all agents, and commits the newest complete step. A
+// thread does this, within about 45 seconds. The destructor waits for this thread. Nothing is committed if a
+// slot is damaged, if the directory has an attempt of another launch, or if the directory has a newer
+// checkpoint.
 #pragma once
 
 #include <functional>
@@ -26,17 +28,18 @@ struct HeldMemory {
   Rank first_rank;
   std::int32_t local_world_size = 0;
   std::int32_t world_size = 0;
-  // how long the agent of rank 0, after it has written its files, waits for those of other agents
+  // for the agent of rank 0: how long it waits, after it has written its own files, for the files of other
+  // agents
   Duration patience = std::chrono::seconds(15);
 };
 
-// Does the work on the calling thread. The result has no text if there was nothing to write.
+// Writes the memory out, on the calling thread. If there was nothing to write, the result has no text.
 MemoryWritten write_out(const HeldMemory& held);
 
 class MemoryWriteOut {
  public:
-  // Starts a thread that calls `done` with the result of write_out(). If there is nothing to write, or the
-  // thread cannot be started, start() calls `done` itself.
+  // Starts a thread that calls write_out(), and then calls `done` with the result. If there is nothing to
+  // write, or if the thread cannot be started, start() itself calls `done`.
   void start(HeldMemory held, std::function<void(MemoryWritten)> done);
 
  private:

@@ -22,13 +22,13 @@ namespace muster::agent {
 namespace {
 
 constexpr const char* kOomScore = "/proc/self/oom_score_adj";
-// If a log file reaches the user's file size limit, or a pipe has no reader, a write must fail and not kill
-// the agent.
+// Some writes would otherwise kill the agent with one of these signals: a write to a pipe without a reader,
+// and a write to a log file at the user's limit for file sizes. Such a write must only fail.
 constexpr int kIgnored[] = {SIGPIPE, SIGXFSZ};
 constexpr int kOwnOomScore = -900;  // not -1000: an agent that uses up all memory can be killed
 
-// Descriptors with low numbers. The agent puts a worker's streams there, so that the child copies only this
-// part of the descriptor table. Copying the whole table took 0.1 ms for each of 256 workers.
+// Descriptors with low numbers. The agent puts the streams of a worker there. So the child copies only this
+// part of the descriptor table. To copy the whole table took 0.1 ms for each of 256 workers.
 struct Stage {
   int null;
   std::array<int, 3> streams;
@@ -48,20 +48,21 @@ void put_on_stage(const std::array<int, 3>& streams) {
   for (std::size_t i = 0; i < streams.size(); ++i) dup3(streams[i], stage().streams[i], O_CLOEXEC);
 }
 
-// The descriptor table gets this size at the start. With a second thread, the kernel would have to wait each
-// time it enlarges the table (at 64, 256, 512 ...) until no core uses the old table. This added 20 ms to a
-// start of 64 workers.
+// The descriptor table gets this size at the start. Otherwise the kernel would enlarge it several times (at
+// 64, 256, 512 ...). In a process with two threads, it would have to wait each time until no core uses the
+// old table. This made a start of 64 workers 20 ms longer.
 constexpr int kTableSize = 4096;
 
-// Returns the OOM score that a worker sets for itself; empty if the agent's score was not changed.
+// Returns the OOM score that a worker sets for itself. It is empty if the agent has not changed its own
+// score.
 std::array<char, 16>& worker_oom_score() {
   static std::array<char, 16> text{};
   return text;
 }
 
 struct Child {
-  // the child shares the agent's descriptor table, and copies only what is below this number; 0: it has a
-  // copy
+  // If this is not 0, the child shares the agent's table of descriptors. It then makes its own copy, of the
+  // descriptors below this number only. If it is 0, the child already has a copy.
   int shared_descriptors_from;
   Place place;
   const char* working_directory;
@@ -74,7 +75,8 @@ struct Child {
   int error = 0;
 };
 
-// Resets what execve() leaves unchanged. Returns null, or says in words which step failed, with errno set.
+// Resets those properties of the process that execve() leaves unchanged. Returns null if all went well.
+// Otherwise returns in words which step failed, and errno has the error.
 const char* begin_anew(const Child& child) {
   for (const int signal : kIgnored) std::signal(signal, SIG_DFL);  // settle_signals() has reset the others
   sigset_t none;
@@ -94,7 +96,8 @@ const char* begin_anew(const Child& child) {
   return nullptr;
 }
 
-// Runs in the agent's memory while the agent waits, so it must write only to `child`.
+// This function runs in the agent's memory while the agent waits. So it must not write to anything except
+// `child`.
 int become(void* argument) {
   auto& child = *static_cast<Child*>(argument);
   if (child.shared_descriptors_from > 0 &&
@@ -141,8 +144,8 @@ void lower_oom_score() {
   const std::string before = read_file(kOomScore, 16).value_or("");
   const auto score = parse_number<int>(std::string_view(before).substr(0, before.find('\n')));
   if (!score) return;
-  // A value below the one that root has set needs CAP_SYS_RESOURCE. So this tries 0 if the wanted value is
-  // refused.
+  // If root has set a score, a lower one needs the capability CAP_SYS_RESOURCE. If the wanted score is
+  // refused, this loop tries 0.
   for (const int wanted : {kOwnOomScore, 0}) {
     const UniqueFd file(open(kOomScore, O_WRONLY | O_CLOEXEC));
     if (*score <= wanted || !file || !write_all(file.get(), std::to_string(wanted), kOomScore)) continue;
@@ -164,8 +167,8 @@ Expected<Process> spawn(const Command& command) {
               command.program.c_str(),
               arguments.data(),
               environment.data()};
-  // The child shares the agent's memory and must not run signal handlers there. So all signals are blocked in
-  // it until begin_anew().
+  // The child shares the agent's memory. It must not run the agent's signal handlers there, so all signals
+  // are blocked in it until begin_anew().
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -176,7 +179,8 @@ Expected<Process> spawn(const Command& command) {
   const int pid = clone(become, stack + sizeof stack, flags, &child, &pidfd);
   const int error = errno;
   sigprocmask(SIG_SETMASK, &before, nullptr);
-  // The agent must not keep the worker's end of a pipe open.
+  // Closes the agent's own copies of the worker's ends of the pipes. Otherwise a pipe would not end with its
+  // worker.
   put_on_stage({stage().null, stage().null, stage().null});
   if (pid < 0)
     return failure(ErrorCode::kInternal, "cannot start a process{}: {}", nearest_process_limit(error),
@@ -184,8 +188,8 @@ Expected<Process> spawn(const Command& command) {
   Process process{pid, UniqueFd(pidfd)};
   if (child.failed == nullptr) return process;
   (void)reap(process.pidfd.get());
-  // The file may be a script without a first line like #!/bin/sh. A shell would run it, so the message
-  // explains the error.
+  // The file may be a script whose first line is not like #!/bin/sh. A shell would run such a script, so the
+  // message explains why this does not.
   const bool no_format = child.error == ENOEXEC;
   return failure(code_of(child), "cannot {} {}: {}{}", child.failed, command.program,
                  std::strerror(child.error),
@@ -198,8 +202,8 @@ std::optional<Ending> reap(int pidfd) {
   siginfo_t info{};
   rusage usage{};
   long result = 0;
-  // The C library's waitid() does not return the process's resource usage, so this makes the system call
-  // itself.
+  // The C library's waitid() does not return the resource usage of the process. So this function makes the
+  // system call itself.
   do result = syscall(SYS_waitid, P_PIDFD, pidfd, &info, WEXITED, &usage);
   while (result < 0 && errno == EINTR);
   if (result < 0 && errno == EAGAIN) return std::nullopt;

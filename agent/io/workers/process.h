@@ -1,8 +1,8 @@
 // Starts worker processes, and finds out how they ended.
 //
-// A worker is started by a clone that works like vfork(): the caller learns at once whether the program was
-// executed, and the agent's memory is not copied. Call all functions on the agent's main thread, because a
-// worker is killed when the thread that started it ends.
+// A worker is started with clone(), in such a way that it works like vfork(). So the caller learns at once
+// whether the program was executed, and the agent's memory is not copied. Call all functions on the agent's
+// main thread: the kernel kills a worker when the thread that started it ends.
 #pragma once
 
 #include <array>
@@ -18,17 +18,17 @@
 
 namespace muster::agent {
 
-// Sets all signals of this process to their defaults, except for SIGPIPE and SIGXFSZ, which it ignores. So
-// workers get the defaults, whatever the agent has inherited.
+// Makes this process ignore SIGPIPE and SIGXFSZ, and sets all other signals to their defaults. So workers get
+// the defaults, no matter what the agent has inherited.
 void settle_signals();
 
-// Raises this process's soft limit of descriptors, because an agent needs several for each worker. Returns
-// the old limit, which workers should get. Also opens descriptors that spawn() uses; spawn() is faster if
-// their numbers are low, so call this while few descriptors are open.
+// Raises this process's soft limit of descriptors, because an agent needs several descriptors for each
+// worker. Returns the old limit, which workers should get. Also opens some descriptors for spawn(). spawn()
+// is faster if their numbers are low. So call this function while few descriptors are open.
 rlimit prepare_descriptors();
 
-// If it is permitted, lowers this process's OOM score, so that the kernel kills a worker rather than this
-// process when memory runs out. Workers that are spawned later get this process's old score.
+// Lowers the OOM score of this process, if that is permitted. If memory runs out, the kernel then kills a
+// worker rather than this process. A worker that is spawned later gets the old score of this process.
 void lower_oom_score();
 
 struct Command {
@@ -46,8 +46,8 @@ struct Process {
   UniqueFd pidfd;
 };
 
-// Starts a process. Errors: kNotFound or kPermission if the program cannot be executed, kInternal for
-// anything else.
+// Starts a process. Returns kNotFound or kPermission if the program cannot be executed, and kInternal for any
+// other error.
 Expected<Process> spawn(const Command& command);
 
 struct Ending {
@@ -56,9 +56,10 @@ struct Ending {
   bool core_dumped = false;
   std::int64_t peak_memory_bytes = 0;  // of resident memory
 };
-// Reaps a process whose pidfd is readable. Afterwards the kernel may give its pid to another process. If a
-// debugger traces the process, the debugger is told first. Until it releases the process, reap() returns
-// nothing if the pidfd is O_NONBLOCK, and blocks otherwise.
+// Reaps a process whose pidfd is readable, and returns how it ended. Afterwards the kernel may give its pid
+// to another process. A debugger that traces the process learns of the end first, and the process can be
+// reaped once the debugger has released it. Until then, reap() returns nothing if the pidfd is O_NONBLOCK,
+// and blocks otherwise.
 std::optional<Ending> reap(int pidfd);
 
 }  // namespace muster::agent

@@ -1,7 +1,7 @@
-// The interfaces to the processes of one node: an attempt's workers, the template to fork them from, the
-// processes that they leave behind, and the workers' reports.
+// The interfaces to the processes of one node: the workers of an attempt, the template from which they can be
+// forked, the processes that they leave behind, and the workers' reports.
 //
-// Agent carries out Node's actions through these interfaces. LocalProcesses is one implementation, the
+// Agent uses these interfaces to carry out Node's actions. LocalProcesses is one implementation; the
 // simulator has another. No function blocks. The listener is called in the order of events, and never inside
 // begin(). One thread.
 #pragma once
@@ -21,25 +21,29 @@ namespace muster::agent {
 class ProcessListener {
  public:
   virtual ~ProcessListener() = default;
-  // Reports that the worker was reaped. `exited` says how it ended and what is known about its memory. The
-  // listener fills in the ranks, the GPU's fault and the last output.
+  // Reports that the worker was reaped. `exited` says how it ended, and what is known about its memory. The
+  // listener adds the rank, the fault of the GPU and the last output.
   virtual void worker_ended(LocalRank local_rank, wire::WorkerExited exited) = 0;
-  // Passes on a worker's report. It can be of any attempt, and the listener drops stale ones. `address`: for
-  // messages to the worker; empty if it has none.
+  // Passes on a report of a worker. It can belong to any attempt, and the listener drops stale reports.
+  // `address` is for messages to the worker. It is empty if the worker has none.
   virtual void worker_reported(const Report& report, const std::string& address) = 0;
   // Answers WorkerTalk::dump_stacks(): called once for each worker, unless the worker ends first.
   virtual void stacks_dumped(wire::WorkerStacks stacks) = 0;
-  // Reports how much of the job's input its worker has taken. The last call comes before that worker's end.
+  // Only one worker gets the job's input. This call reports how much of it the worker has taken. The last
+  // such call comes before the worker's end is reported.
   virtual void input_taken(const wire::InputTaken& taken) = 0;
-  // Answers Processes::write_memory_out() with a remark for the user. Not called once the agent has left.
+  // Answers Processes::write_memory_out() with a remark for the user. Once the agent has left, this call no
+  // longer comes.
   virtual void memory_written(MemoryWritten written) = 0;
-  // Reports that the template that was loading is ready or gone, or that a ready one is gone.
+  // Reports that a template is no longer loading, because it is ready or gone. Also reports that a template
+  // that was ready is gone.
   virtual void template_settled() = 0;
-  // Reports that a child of the agent has ended, perhaps one from Leftovers::find(). The kernel may give its
-  // pid to another process now. Can be called several times for one end, and inside any call of these
-  // interfaces except begin().
+  // Reports that a child of the agent has ended. It may be one that Leftovers::find() returned. From now on
+  // the kernel may give its pid to another process. One end can be reported several times. The report can
+  // come inside any call of these interfaces except begin().
   virtual void leftover_ended(std::int32_t pid) = 0;
-  // Reports that a process has ended that may have left others behind, or that was the last leftover.
+  // Reports that a process has ended. Either it was the last leftover, or it may have left other processes
+  // behind.
   virtual void leftovers_changed() = 0;
 };
 
@@ -58,33 +62,36 @@ class Processes {
   };
 
   virtual ~Processes() = default;
-  // Call once, after Hello was sent. The listener must outlive this object's last call to it.
+  // Call this once, after Hello was sent. The listener must outlive the last call that this object makes to
+  // it.
   virtual void begin(ProcessListener& listener) = 0;
-  // Sets what all attempts have in common. Call again if the launcher sends another Welcome.
+  // Sets the facts about the job that are the same for all attempts. Call this again if the launcher sends
+  // another Welcome.
   virtual void set_job(const wire::JobSpec& job) = 0;
-  // Checks whether the attempt's workers can start, and starts nothing. Call close() afterwards, also after
-  // an error.
+  // Checks whether the attempt's workers can start. Starts no worker. Call close() in the end, even if this
+  // function has returned an error.
   virtual std::expected<void, StartFailure> open(const OpenAttempt& attempt) = 0;
-  // Returns "" if this node sees the launcher's checkpoint directory, or else what is wrong, such as "is not
-  // there" (wire::AttemptPrepared).
+  // Returns "" if this node sees the launcher's checkpoint directory. Otherwise returns the reason, for
+  // example "is not there" (wire::AttemptPrepared).
   virtual std::string other_checkpoints() const = 0;
-  // Returns what to tell the launcher about the memory that outlives the workers.
+  // Returns the facts that the launcher has to know about the memory that outlives the workers.
   virtual MemoryTold memory_told() const = 0;
-  // Starts a worker. Call in the order of the ranks. Fails with StartStep::kProgram if the file cannot be
-  // executed.
+  // Starts a worker. Call this in the order of the ranks. If the file cannot be executed, the error has
+  // StartStep::kProgram.
   virtual std::expected<Started, StartFailure> start(LocalRank local_rank,
                                                      const wire::StartWorkers& start) = 0;
-  // Passes input to the stdin of the worker that gets the job's input (JobSpec::input_rank). Drops the input
-  // if that worker does not run.
+  // Passes input to the stdin of one worker, the one that JobSpec::input_rank names. If that worker does not
+  // run, the input is dropped.
   virtual void give_input(const wire::Input& input) = 0;
-  // Calls input_taken(), inside this call, if that worker has read more than was reported.
+  // Looks at the worker that gets the job's input. If it has read more than was reported, input_taken() is
+  // called before this function returns.
   virtual void look_at_input() = 0;
-  // Sends a signal to the process group of a worker. Has no effect once the worker's end was reported.
+  // Sends a signal to the process group of a worker. Once the worker's end was reported, this has no effect.
   virtual void signal(std::int32_t pid, std::int32_t signal) = 0;
-  // Call when the attempt is over and none of its workers is running.
+  // Call this when the attempt is over and none of its workers is running any more.
   virtual void close() = 0;
-  // Writes the checkpoint in the memory of the newest attempt's workers to disk; memory_written() follows.
-  // Call once, when no attempt follows.
+  // Writes the checkpoint of the newest attempt to disk, if its workers have left one in memory.
+  // memory_written() is called later. Call this once, when no attempt follows.
   virtual void write_memory_out() = 0;
 };
 
@@ -93,15 +100,16 @@ class Processes {
 class TemplateHost {
  public:
   virtual ~TemplateHost() = default;
-  // Loads the template for the open attempt. Returns whether it is loading now; if so, template_settled()
-  // follows.
+  // Begins to load the template for the open attempt. Returns whether it is loading now. If it is,
+  // template_settled() is called later.
   virtual bool load() = 0;
   // Like load(), for a possible attempt.
   virtual bool load_for(const wire::PrepareAttempt& likely) = 0;
-  // Kills a template that takes too long, and loads no other for the same program. No callback follows.
+  // Call this if the template takes too long to load. It is killed, and no other template is loaded for the
+  // same program. template_settled() is not called.
   virtual void give_up(const std::string& reason) = 0;
-  // Call when the agent leaves. Kills the template and all processes that its program started, unless this
-  // agent will serve another job.
+  // Call this when the agent leaves. It kills the template and all processes that the template's program has
+  // started. But if this agent will serve another job, it kills nothing.
   virtual void end() = 0;
 };
 
@@ -109,13 +117,13 @@ class TemplateHost {
 class Leftovers {
  public:
   virtual ~Leftovers() = default;
-  // Returns the agent's children that are neither workers nor its own helpers; nothing if they cannot be
-  // listed. When a leftover dies, its children become leftovers.
+  // Returns those children of the agent that are neither workers nor its own helpers. Returns nothing if the
+  // children cannot be listed. When a leftover dies, its children become leftovers.
   virtual std::optional<std::vector<std::int32_t>> find() = 0;
-  // Kills the process. If the process may still become a Python resource tracker, kills it only once it has
-  // not.
+  // Kills the process. A process that has just begun may still become a Python resource tracker, which gets
+  // time to clean up. Such a process is not killed now, but as soon as it turns out to be something else.
   virtual void kill(std::int32_t pid) = 0;
-  // Kills the process once more, and returns its name and user.
+  // Kills the process once more. Returns its name and its user.
   virtual Leftover kill_and_name(std::int32_t pid) = 0;
 };
 
@@ -129,12 +137,12 @@ class WorkerTalk {
   };
 
   virtual ~WorkerTalk() = default;
-  // Passes on reports that have arrived but were not passed on yet.
+  // Receives the reports that have arrived, and passes them on.
   virtual void receive_waiting() = 0;
   // Asks the worker at this address to save and exit. Returns false if it cannot be reached.
   virtual bool preempt(const std::string& address, Duration grace) = 0;
-  // Gets the stacks of these workers. stacks_dumped() follows for each of them within seconds, whatever the
-  // worker does.
+  // Asks these workers for their stacks. For each of them stacks_dumped() is called within seconds, even if
+  // the worker does not answer. It is not called if the worker ends first.
   virtual void dump_stacks(const std::vector<Worker>& workers) = 0;
 };
 

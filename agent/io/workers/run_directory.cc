@@ -28,7 +28,7 @@ Expected<std::unique_ptr<RunDirectory>> RunDirectory::make() {
   const char* chosen = std::getenv("TMPDIR");
   std::string pattern =
       std::string(chosen != nullptr && *chosen != '\0' ? chosen : "/tmp") + "/muster-XXXXXX";
-  // A socket's path can have at most 107 bytes.
+  // The path of a socket can have at most 107 bytes. So a long TMPDIR cannot be used.
   if (pattern.size() + kMostNameBytes >= sizeof(sockaddr_un::sun_path)) pattern = "/tmp/muster-XXXXXX";
   if (mkdtemp(pattern.data()) == nullptr)
     return system_failure("cannot make the directory " + pattern, errno);

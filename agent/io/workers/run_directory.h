@@ -1,9 +1,9 @@
-// The directory of an agent process for its workers. It has the socket for their reports, the Python module
-// `muster`, and PMIx's files.
+// The directory that an agent process has for its workers. It contains the socket for their reports, the
+// Python module `muster`, and the files of PMIx.
 //
-// It is made under TMPDIR, and only this user can use it. If the user is root, other users can also enter it,
-// but not list it, because a rank of root can change its user. The destructor removes the directory with its
-// content.
+// It is made under TMPDIR. Only this user can use it, with one exception: if the user is root, other users
+// can enter it, but not list it, because a rank of root can change its user. The destructor removes the
+// directory with its content.
 #pragma once
 
 #include <memory>
@@ -21,8 +21,9 @@ class RunDirectory {
   ~RunDirectory();
   // The directory's path. It is short enough for the paths of sockets in the directory.
   const std::string& path() const { return path_; }
-  // A zip file with the Python module `muster`, to be appended to PYTHONPATH, so that workers can import the
-  // module without an installation. The agent contains this file. "" if it could not be written.
+  // The path of a zip file with the Python module `muster`, which the agent contains. It is appended to
+  // PYTHONPATH. So workers can import the module although it is not installed. "" if the file could not be
+  // written.
   const std::string& python_module() const { return python_module_; }
 
  private:

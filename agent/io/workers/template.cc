@@ -25,11 +25,11 @@ using Kind = TemplateAnswer::Kind;
 constexpr int kForkLimitMs = 2000;
 // If a process does not end within this time, the kernel cannot kill it.
 constexpr int kEndLimitMs = 2000;
-// A process that exits ends within this time after its socket was closed.
+// If a process closes its socket because it exits, it ends within this time.
 constexpr int kLastBreathMs = 200;
 
-// Gets the pid from the descriptor, not from the template's message, because signals will be sent to this
-// pid.
+// Gets the pid from the descriptor. It does not trust the pid in the template's message, because signals will
+// be sent to this pid.
 pid_t pid_of(int pidfd) {
   const auto info = read_file(fmt::format("/proc/self/fdinfo/{}", pidfd), 4096);
   constexpr std::string_view kField = "\nPid:\t";
@@ -123,7 +123,8 @@ Expected<Process> Template::fork(const ForkOrder& order, const std::array<int, 3
     return failure(ErrorCode::kCorrupt, "its answer to an order is not a child of the agent's");
   const pid_t pid = pid_of(message->fds[0].get());
   if (pid <= 1) return failure(ErrorCode::kCorrupt, "its answer to an order is not a process id");
-  // The child makes this call too, but may not have run yet. Without the group, a signal to it would be lost.
+  // The child makes the same call, but it may not have run yet. If its group did not exist, a signal to the
+  // group would be lost.
   setpgid(pid, pid);
   return Process{pid, std::move(message->fds[0])};
 }

@@ -1,8 +1,9 @@
-// A template: a process that has loaded the user's program, and waits in muster::init() for orders to fork.
+// A template: a process that has loaded the user's program, and then waits in muster::init() for orders to
+// fork.
 //
-// The template is a child of the agent, in its own process group. It is killed when the agent ends, and by
-// the destructor. Only first_answer(), fork(), end() and the destructor block, for at most a few seconds. One
-// thread.
+// The template is a child of the agent, and has a process group of its own. It is killed when the agent ends.
+// The destructor also kills it. Only first_answer(), fork(), end() and the destructor block, for a few
+// seconds at most. One thread.
 #pragma once
 
 #include <array>
@@ -18,8 +19,8 @@ namespace muster::agent {
 
 class Template {
  public:
-  // Starts the template. Its output before init() is appended to the file. The error says what is wrong with
-  // the program or the file.
+  // Starts the template. Everything that its program prints before init() is appended to `output_file`. If
+  // there is an error, it tells the fault of the program or of the file.
   static Expected<std::shared_ptr<Template>> execute(const asio::any_io_executor& executor, TemplateSpec spec,
                                                      const std::string& output_file, rlimit descriptor_limit);
   Template(const Template&) = delete;
@@ -28,22 +29,23 @@ class Template {
 
   const TemplateSpec& spec() const { return spec_; }
   pid_t pid() const { return pid_; }
-  // Readable when the template is ready, refuses, or has ended.
+  // This socket is readable when the template is ready, when it refuses, or when it has ended.
   asio::posix::stream_descriptor& socket() { return socket_; }
   // Readable when the template has ended.
   asio::posix::stream_descriptor& pidfd() { return pidfd_; }
 
-  // Reads the first message on the socket. Returns "" if the template is ready, or else in one clause why it
-  // cannot be used.
+  // Waits for the first message on the socket. Returns "" if the template is ready. Otherwise the template
+  // cannot be used, and this returns the reason in one clause.
   std::string first_answer();
-  // Returns whether ranks can have other arguments than the template. Known after first_answer().
+  // Returns whether the ranks can have other arguments than the template has. This is known once
+  // first_answer() has returned.
   bool takes_arguments() const { return takes_arguments_; }
-  // Forks a worker. After the error kInternal the next fork may succeed. After any other error the template
-  // cannot be used any more.
+  // Makes the template fork a worker. If this fails with kInternal, the next fork may still succeed. After
+  // any other error, the template cannot be used any more.
   Expected<Process> fork(const ForkOrder& order, const std::array<int, 3>& streams);
-  // Kills the template unless it ends by itself within `wait_ms`. Returns how it ended by itself, such as
-  // "was killed by signal 9", or "". (A process ends a moment after its socket is closed, so a caller that
-  // sees the closed socket needs `wait_ms`.)
+  // Kills the template, but first gives it `wait_ms` to end by itself. If it has ended by itself, returns
+  // how, for example "was killed by signal 9". Otherwise returns "". A process ends a moment after its socket
+  // is closed. So a caller that sees the closed socket has to pass some `wait_ms`.
   std::string end(int wait_ms = 0);
 
  private:

@@ -1,9 +1,9 @@
-// Manages the template of this node, through all attempts of a job and all jobs of an agent. It is executed
-// when an attempt is prepared, forked when the attempt starts, and kept for the next attempt. It is replaced
-// when its command or environment changes.
+// Manages the template of this node, through all attempts of a job and all jobs of an agent. The template is
+// executed when an attempt is prepared. When the attempt starts, ranks are forked from it. It stays for the
+// next attempt. If its command or environment changes, a new template replaces it.
 //
-// If anything goes wrong with the template, the attempt does not fail: its ranks are executed instead, and
-// the reason is reported. Node decides how long to wait for a template that is loading. One thread.
+// If anything goes wrong with the template, the attempt does not fail. The ranks are then executed, and the
+// reason is reported. Node decides how long to wait for a template that is loading. One thread.
 #pragma once
 
 #include <array>
@@ -25,30 +25,31 @@ class WarmStart {
   WarmStart(const WarmStart&) = delete;
   WarmStart& operator=(const WarmStart&) = delete;
 
-  // Call when a job begins. `settled`: called when a template that was loading is ready or gone, or a ready
-  // one is gone. Both arguments are used until `tasks` is canceled.
+  // Call this when a job begins. `settled` is called when a template has finished loading or has failed to
+  // load. It is called again if a template that was ready is gone. Both arguments are used until `tasks` is
+  // canceled.
   void begin(net::TaskGroup& tasks, std::function<void()> settled);
-  // Call before the ranks of an attempt start. Returns whether the template is loading; if so, `settled` is
-  // called later.
+  // Call this before the ranks of an attempt start. Returns whether the template is loading. If it is,
+  // `settled` is called later.
   bool prepare(std::expected<TemplateSpec, std::string> wanted, const std::string& output_file,
                rlimit descriptor_limit);
-  // Forks a rank. The error says in one clause why the rank must be executed instead; it is empty if no
-  // template was requested.
+  // Forks a rank. If that is not possible, the rank must be executed instead, and the error says why, in one
+  // clause. The error is empty if nobody asked for a template.
   std::expected<Process, std::string> fork(const std::vector<std::string>& arguments,
                                            const Environment& environment, const std::array<int, 3>& streams);
-  // Kills the template, and loads no other with the same spec.
+  // Kills the template. No other template with the same spec is loaded after that.
   void give_up(const std::string& reason);
-  // Kills the template, because the agent leaves.
+  // Kills the template. Call this when the agent leaves.
   void end();
   bool has_template() const { return template_ != nullptr; }
-  // Returns the job that the template's environment names; "" if there is no template.
+  // Returns the id of the job in the template's environment. Returns "" if there is no template.
   std::string job_of_template() const;
   bool owns(pid_t pid) const { return template_ != nullptr && template_->pid() == pid; }
 
  private:
   awaitable<void> watch(std::shared_ptr<Template> watched);
-  // Ends the template, and stores the reason in `why_not_`: how the template ended by itself, or else
-  // `reason`. If `is_final`, stores `reason` in any case.
+  // Ends the template, and stores the reason in `why_not_`. If the template has already ended by itself, the
+  // reason is how it ended. Otherwise it is `reason`. If `is_final` is true, it is `reason` in both cases.
   void drop(const std::string& reason, bool is_final = false);
 
   asio::any_io_executor executor_;

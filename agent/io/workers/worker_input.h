@@ -1,8 +1,8 @@
-// The stdin of the worker that gets the job's input. It is a pipe; input that does not fit into it waits
-// here.
+// The stdin of the one worker that gets the job's input. It is a pipe. If some input does not fit into the
+// pipe, it waits in this object.
 //
-// At most wire::kInputWindowBytes wait. Input beyond this limit is dropped, which is logged. The pipe's
-// reading end is also kept open here, to see how much the worker has read. One thread.
+// At most wire::kInputWindowBytes wait here. If more input comes, it is dropped, and that is logged. This
+// object also keeps the reading end of the pipe open, to see how much the worker has read. One thread.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,8 @@ namespace muster::agent {
 
 class WorkerInput : public std::enable_shared_from_this<WorkerInput> {
  public:
-  // Called when the pipe has taken some input, and by look().
+  // Called when the agent has written some input into the pipe. look() and close() also call it, if the
+  // worker has read more.
   using OnTaken = std::function<void(const wire::InputTaken& taken)>;
 
   static Expected<std::shared_ptr<WorkerInput>> open(const asio::any_io_executor& executor, OnTaken on_taken);
@@ -28,9 +29,9 @@ class WorkerInput : public std::enable_shared_from_this<WorkerInput> {
 
   int for_worker() const { return reading_.get(); }
   void give(const wire::Input& input);
-  // Calls `on_taken` if the worker has read more since the last call.
+  // Looks at how much the worker has read. If it is more than at the last call, calls `on_taken`.
   void look();
-  // Call when the worker has ended. Calls look() once more and ends the input.
+  // Call this when the worker has ended. It calls look() for the last time, and ends the input.
   void close();
 
  private:

@@ -24,8 +24,9 @@ constexpr std::string_view kSocketName = "agent.sock";
 constexpr int kDatagramsAtOnce = 256;  // after that, other work has its turn
 constexpr std::size_t kMostKnown = 4096;
 
-// Renames the socket, because /proc/net/unix shows everybody the name that it had at bind(). Returns the new
-// path. Makes the socket usable by all users who know this path, because a rank can have changed its user.
+// Renames the socket. It must get another name because /proc/net/unix shows everybody the name that a socket
+// had at bind(). A rank can have changed its user, so all users who know the new path can use the socket.
+// Returns the new path.
 Expected<std::string> hide(const std::string& directory, const std::string& path) {
   std::uint64_t secret = 0;
   CHECK(getrandom(&secret, sizeof secret, 0) == sizeof secret, "getrandom: {}", std::strerror(errno));
@@ -116,8 +117,9 @@ bool WorkerSocket::is_of_job(const ucred& sender) {
     known_.insert(process);
     return true;
   }
-  // If the process was reaped after it sent the datagram, for example by `sudo`, its parent is unknown. So
-  // this accepts it if it has sent a datagram before.
+  // The process may have been reaped after it sent the datagram, for example by `sudo`. Then nobody knows its
+  // parent any more. In that case this function accepts the datagram only if an earlier one came from the
+  // same process.
   return parent_of(sender.pid) == 0 && known_.contains(process);
 }
 

@@ -1,11 +1,12 @@
-// MUSTER_SOCKET: the datagram socket where workers send reports. The agent sends commands from it, to workers
-// that have an address.
+// MUSTER_SOCKET: the datagram socket that receives the workers' reports. From it the agent sends commands to
+// those workers that have an address.
 //
 // - The socket is in the agent's run directory. If the agent runs as root, other users can enter this
-//   directory, so the socket then has a name that cannot be guessed.
-// - Accepts datagrams of this agent's user, and of its descendants with other users.
-// - Ignores invalid and too large datagrams.
-// - A stranger who learns the path can only fill the socket's queue. Heartbeats and steps are lost then.
+//   directory, so the socket has a name that cannot be guessed.
+// - Datagrams are accepted from the agent's user, and from descendants of the agent that run as other users.
+// - Datagrams that are invalid or too large are ignored.
+// - If a stranger learns the path, the stranger can only fill the socket's queue. Heartbeats and steps are
+//   lost then.
 // The destructor removes the file. One thread.
 #pragma once
 
@@ -25,7 +26,7 @@ namespace muster::agent {
 
 class WorkerSocket {
  public:
-  // `sender`: the worker's address, for an answer; empty if the worker has none.
+  // `sender` is the worker's address, for an answer. It is empty if the worker has no address.
   using OnReport = std::function<void(const Report&, const std::string& sender)>;
 
   static Expected<std::unique_ptr<WorkerSocket>> open(const asio::any_io_executor& executor,
@@ -37,10 +38,11 @@ class WorkerSocket {
 
   // Receives datagrams until the task is canceled. Cancel it before this object is destroyed.
   awaitable<void> receive_all();
-  // Receives the datagrams that have arrived. Call before a worker is reaped: afterwards nobody knows whether
-  // the sender was a descendant of this agent.
+  // Receives the datagrams that have arrived. Call this before a worker is reaped. Afterwards nobody can tell
+  // whether the sender was a descendant of this agent.
   void receive_waiting();
-  // Sends a datagram with these descriptors, without waiting. Returns false if the receiver cannot take it.
+  // Sends a datagram with these descriptors, and does not wait. Returns false if the receiver cannot take it
+  // now, or does not exist.
   bool send(const std::string& receiver, const std::string& datagram, std::span<const int> fds = {});
 
  private:
