@@ -199,14 +199,6 @@ void mount_for_all_trials(const Setup& setup, std::int32_t trial, Plan& plan) {
   plan.remote.container.mounts = std::move(mounts);
 }
 
-// Whether another host than the one that wrote a trial's checkpoints may need them. With PBT, this machine
-// copies them.
-bool shares_checkpoints(const Setup& setup) {
-  if (!setup.has_checkpoints) return false;
-  const bool copies = setup.sweep.settings.schedule.kind == ScheduleSettings::Kind::kPbt;
-  return setup.job.hosts.size() > (copies ? 0U : 1U);
-}
-
 // Returns the plan of a run in its slot. Creates nothing.
 Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
   const Berth& berth = setup.berths.at(static_cast<std::size_t>(start.slot));
@@ -246,14 +238,22 @@ Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
   if (plan->remote.bootstrap == BootstrapKind::kDocker) mount_for_all_trials(setup, start.trial, *plan);
   plan->program_is_here = setup.program_is_here;
   plan->take_over = true;  // the trial's earlier runs are over
-  plan->shares_checkpoints = shares_checkpoints(setup);
   return plan;
+}
+
+// Whether another host than the one that wrote a trial's checkpoints may need them. With PBT, this machine
+// copies them.
+bool shares_checkpoints(const Setup& setup) {
+  if (!setup.has_checkpoints) return false;
+  const bool copies = setup.sweep.settings.schedule.kind == ScheduleSettings::Kind::kPbt;
+  return setup.job.hosts.size() > (copies ? 0U : 1U);
 }
 
 // Creates the run's directories, and returns the run's plan.
 Expected<Plan> prepare_run(const Setup& setup, const StartRun& start) {
   auto plan = plan_of_run(setup, start);
   if (!plan) return plan;
+  plan->shares_checkpoints = shares_checkpoints(setup);
   const Status prepared = prepare_trial(setup.sweep.directory, checkpoints_of_all(setup), start);
   if (!prepared) return std::unexpected(prepared.error());
   if (setup.has_checkpoints && plan->remote.in_containers()) {  // which only have directories that are there
@@ -451,6 +451,21 @@ Expected<double> end_lost_runs(const Setup& setup, Sweep& sweep, Journal& journa
   return when;
 }
 
+// "lrr is in no argument: the program gets it as MUSTER_PARAM_LRR", if other parameters are in one: perhaps
+// the name is mistyped.
+std::optional<std::string> notice_of_outside(const Setup& setup) {
+  const Space& space = setup.sweep.settings.space;
+  const auto names = parameters_outside(setup.definition.program, space);
+  if (names.empty() || names.size() == space.parameters.size()) return std::nullopt;
+  std::string all, variables;
+  for (const std::string& name : names) {
+    all += (all.empty() ? "" : ", ") + name;
+    variables += (variables.empty() ? "" : ", ") + variable_of(name);
+  }
+  return fmt::format("{} {} in no argument: the program gets {} as {}", all, names.size() == 1 ? "is" : "are",
+                     names.size() == 1 ? "it" : "them", variables);
+}
+
 // Removes a sweep that was refused before a run of it ended, so that its directory can be given again.
 void remove_if_unused(const Setup& setup, const History& history) {
   const bool unused = std::ranges::all_of(history.trials(), [](const Trial& trial) {
@@ -479,8 +494,10 @@ int sweep_run(const Invocation& invocation) {
   if (!definition) return refuse(definition.error(), kExitUsage);
   auto setup = set_up(*std::move(definition), invocation.here);
   if (!setup) return refuse(setup.error(), kExitUsage);
-  for (const std::string& notice : notices) say(notice);
   const bool runs = !setup->berths.empty();
+  if (const auto outside = notice_of_outside(*setup); runs && outside && !setup->job.quiet)
+    notices.push_back(*outside);
+  for (const std::string& notice : notices) say(notice);
   if (const int refused = runs ? refuse_first(*setup) : 0; refused != 0) return refused;
   if (setup->sweep.directory.empty()) setup->sweep.directory = usual_directory(invocation.here);
   setup->definition.id = make_job_id("sweep");

@@ -73,6 +73,14 @@ TEST_F(LaunchSweepWords, PreviewsNoRungOfTrialsThatEndByThemselves) {
             "2 trials at once\neach trial ends by itself: give --max-steps to see the cost\n");
 }
 
+TEST_F(LaunchSweepWords, NamesParametersThatNoArgumentHas) {
+  const Printed run = launch(sweep_of("echo MUSTER_METRIC loss=1",
+                                      {"--space", "x=choice:1,y=choice:2,wdd=choice:3", "--search", "grid"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.err, testing::StartsWith("launch: y, wdd are in no argument: the program gets them as "
+                                           "MUSTER_PARAM_Y, MUSTER_PARAM_WDD\n"));
+}
+
 TEST_F(LaunchSweepWords, AnswersWrongWordsInOneLine) {
   const std::pair<Words, const char*> wrong[] = {
       {{"--space", "x=uniform:1:0"}, "x"},

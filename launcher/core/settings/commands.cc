@@ -89,7 +89,7 @@ constexpr Flag kCkptFlags[] = {
     {"metric", 0, "NAME", kOption,
      "Metric that decides which checkpoint is best (default: the one that the training has named)."},
     {"mode", 0, "min|max", kOption, "Whether the smallest or the largest value of --metric is best."},
-    {"keep", 0, "N", kOption, "With prune: keep the N newest (default 1)."},
+    {"keep", 0, "N", kOption, "With prune: keep the N newest (1 with --every or --best alone)."},
     {"every", 0, "N", kOption, "With prune: keep the checkpoints of every N-th step."},
     {"best", 0, "N", kOption, "With prune: keep the N best."},
     {"dry-run", 0, "", kOption, "With prune: print what would be deleted, and delete nothing."},

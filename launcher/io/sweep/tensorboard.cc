@@ -42,6 +42,23 @@ std::vector<Reported> kept_reports(const History& history, std::span<const Event
   return kept;
 }
 
+// TensorBoard knows no None: there it is a word.
+event_records::Settings settings_of(const Point& point) {
+  event_records::Settings settings;
+  for (const auto& [name, value] : point) {
+    std::visit(
+        [&]<class Type>(const Type& held) {
+          if constexpr (std::is_same_v<Type, std::monostate>) {
+            settings[name] = text_of(value);
+          } else {
+            settings[name] = held;
+          }
+        },
+        value);
+  }
+  return settings;
+}
+
 }  // namespace
 
 Status write_tensorboard(const std::string& directory, const History& history, std::span<const Event> events,
@@ -57,7 +74,7 @@ Status write_tensorboard(const std::string& directory, const History& history, s
     const std::string path =
         fmt::format("{}/events.out.tfevents.{:010.0f}.muster", folder, std::floor(began_unix));
     const std::string bytes = event_records::beginning(began) +
-                              event_records::session_start({began, 0}, trial.point) +
+                              event_records::session_start({began, 0}, settings_of(trial.point)) +
                               scalars[static_cast<std::size_t>(trial.number)] + end_record(trial, began_unix);
     if (Status made = make_directories(folder); !made) return made;
     if (Status written = write_file_durably(path, bytes); !written) return written;

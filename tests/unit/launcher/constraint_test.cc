@@ -10,7 +10,8 @@ using testing::ElementsAre;
 
 std::optional<bool> holds(const std::string& text) {
   const Point point = {{"units", std::int64_t{64}}, {"layers", std::int64_t{3}},   {"lr", 0.5},
-                       {"zero", std::int64_t{0}},   {"name", std::string("relu")}, {"flag", true}};
+                       {"zero", std::int64_t{0}},   {"name", std::string("relu")}, {"flag", true},
+                       {"none", std::monostate()}};
   const auto constraint = Constraint::parse(text);
   if (!constraint) ADD_FAILURE() << constraint.error().message();
   return constraint ? constraint->holds(point) : std::nullopt;
@@ -37,6 +38,7 @@ TEST(SweepConstraint, MeansThatOfPython) {
                            "flag == 1",
                            "flag + flag == 2",
                            "name == 'relu'",
+                           "none == 'None' and none != 1",
                            "name != \"tanh\"",
                            "'a' < 'b' <= 'b'",
                            "name != 3",
