@@ -513,8 +513,8 @@ int sweep_run(const Invocation& invocation) {
                     count_of(setup->sweep.settings.space.parameters.size(), "parameter"),
                     setup->berths.size()));
   if (!setup->has_checkpoints && setup->job.hosts.size() > 1 && !setup->job.quiet)
-    say("the trials of a lost host begin again on another one, unless --checkpoint-dir names a directory that "
-        "all hosts share");
+    say("the trials of a lost host begin again on another one: give --checkpoint-dir, "
+        "in a directory that all hosts share, and they go on");
   Sweep sweep(setup->sweep.settings, {setup->sweep.retries});
   const int exit_code = carry_out(*setup, *journal, sweep, signals.get(), 0);
   if (exit_code == kExitUsage) remove_if_unused(*setup, sweep.history());
