@@ -1,4 +1,4 @@
-// launch: finds the command that the user means, and executes it. This file is the wiring diagram.
+// The main function of launch. It finds the command that the user means, and executes it.
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/process.h"

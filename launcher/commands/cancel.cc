@@ -15,7 +15,8 @@ namespace {
 constexpr Duration kCancelLimit = std::chrono::seconds(10);
 constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 
-// Has no timeout: the job's grace bounds the wait, and the user can leave with Ctrl-C.
+// Waits for the end of the job, without a time limit. It ends at the latest when the job's grace has passed.
+// The user can leave before that with Ctrl-C.
 Expected<JobEntry> wait_for_end(const JobEntry& running) {
   for (;;) {
     auto job = read_job(running.record.directory);
@@ -24,7 +25,7 @@ Expected<JobEntry> wait_for_end(const JobEntry& running) {
   }
 }
 
-// Returns when the launcher has heard the request.
+// Sends the request to the job. Returns when the launcher has heard it.
 Status tell(const JobEntry& job, bool now) {
   auto conversation =
       Conversation::ask(job, now ? R"({"command": "cancel", "now": true})" : R"({"command": "cancel"})");
@@ -33,14 +34,16 @@ Status tell(const JobEntry& job, bool now) {
   return line ? Status() : std::unexpected(line.error());
 }
 
-// Whether the job has ended since it was listed: then its launcher cannot hear any more.
+// Returns whether the job has ended since it was listed. If it has, its launcher cannot hear anything any
+// more.
 bool has_ended(const JobEntry& listed) {
   if (listed.state != JobEntry::State::kRunning) return false;
   const auto job = read_job(listed.record.directory);
   return job && !job->may_run() && job->state != JobEntry::State::kLost;
 }
 
-// Call with --all. Returns the jobs that run on this machine if the user agrees, else the exit code.
+// Call with --all. If the user agrees, returns the jobs that run on this machine. Otherwise returns the exit
+// code.
 std::expected<std::vector<JobEntry>, int> all_running(const CommandArguments& arguments,
                                                       const Surroundings& here) {
   if (!arguments.operands.empty())
@@ -77,7 +80,8 @@ int cancel(const Invocation& invocation) {
   }
   const std::size_t count = jobs.size();
   std::vector<Error> errors;
-  // Tells all jobs before it waits for the first: each job may need its grace to save and leave.
+  // Each job may need its grace to save and leave. So this tells all jobs to end before it waits for the
+  // first one.
   std::erase_if(jobs, [&](const JobEntry& job) {
     const Status told = tell(job, arguments->has("now"));
     if (told || has_ended(job)) return false;

@@ -23,7 +23,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return result;
 }
 
-// Reads until the end of the stream, kLimitBytes, or the deadline.
+// Reads until the stream ends, but at most kLimitBytes, and not longer than until the deadline.
 std::string read_until(int fd, TimePoint deadline) {
   std::string text;
   char buffer[4096];

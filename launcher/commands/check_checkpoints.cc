@@ -1,5 +1,5 @@
-// Checks that the nodes share the checkpoint directory: one process for each node writes a file there, then
-// another process for each node reads the files of the others.
+// Checks that the nodes share the checkpoint directory. For each node, a process writes a file there. Then,
+// for each node, another process reads the files of the others.
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
@@ -28,7 +28,8 @@ std::string content_of(std::uint64_t nonce, std::int32_t node) {
   return fmt::format("{:016x} node{}\n", nonce, node);
 }
 
-// Runs in a process for the node: writes and syncs the node's file, its mark. Returns 0 or an errno.
+// Runs in a process of its own for the node. Writes the file that marks this node, and syncs it. Returns 0 or
+// an errno.
 int leave_mark(const std::string& directory, std::uint64_t nonce, std::int32_t node) {
   const std::string path = nonce_path(directory, nonce, node);
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
@@ -38,7 +39,8 @@ int leave_mark(const std::string& directory, std::uint64_t nonce, std::int32_t n
   return fsync(fd.get()) == 0 ? 0 : errno;
 }
 
-// Runs in another process for the node: reads the marks of all nodes, or of kMostRead nodes from this one on.
+// Runs in a process of its own for the node `reader`. Reads the marks of all nodes. If there are more than
+// kMostRead nodes, reads only so many marks, beginning with that of this node.
 int read_marks(const std::string& directory, std::uint64_t nonce, std::int32_t reader, std::int32_t nodes) {
   constexpr std::int32_t kMostRead = 256;
   for (std::int32_t i = 0; i < std::min(nodes, kMostRead); ++i) {
@@ -50,8 +52,8 @@ int read_marks(const std::string& directory, std::uint64_t nonce, std::int32_t r
   return 0;
 }
 
-// Runs `work` in a process for each node, at most kAtOnce at a time, because all of them are on this machine.
-// Returns the first errno, or 0.
+// Runs `work` once for each node, each time in a process of its own. At most kAtOnce of these processes run
+// at a time, because all of them are on this machine. Returns the first errno, or 0 if there was none.
 template <class Work>
 int in_a_process_each(std::int32_t nodes, Work work) {
   constexpr std::int32_t kAtOnce = 64;

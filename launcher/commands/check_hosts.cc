@@ -15,7 +15,7 @@ namespace muster::launcher {
 
 namespace {
 
-// A file that exists while this object lives.
+// This file exists while the object lives.
 class Mark {
  public:
   explicit Mark(const std::string& directory) {

@@ -1,4 +1,4 @@
-// Checks of the program, of the torch that it would use, and of the GPUs.
+// Checks the program, the torch that it would use, and the GPUs.
 #include <dlfcn.h>
 #include <fcntl.h>
 
@@ -23,7 +23,7 @@ std::string path_variable(const Prepared& prepared, const Surroundings& here) {
   return variable_of(prepared.plan, here, "PATH").value_or("/usr/bin:/bin");
 }
 
-// The workers' environment, except the variables that an agent adds for each rank.
+// Returns the environment of the workers. The variables that an agent adds for each rank are missing.
 std::vector<std::string> environment_of(const Prepared& prepared, const Surroundings& here) {
   Environment merged = here.environment;
   for (const auto& [name, value] : prepared.plan.job.environment) merged[name] = value;

@@ -22,7 +22,7 @@ struct CheckpointUse {
   } kind = Kind::kOver;
   std::string text;
 };
-// Returns the last use of the checkpoint directory; nothing if there was none.
+// Returns the last use of the checkpoint directory. Returns nothing if it was never used.
 std::optional<CheckpointUse> last_use_of(const Options& options);
 
 inline constexpr std::string_view kUseAdvice =

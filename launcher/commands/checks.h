@@ -21,18 +21,20 @@ Finding check_processes(const Demand& demand);
 Finding check_shared_memory(const Demand& demand);
 Finding check_disk(std::string name, const std::string& directory, std::uint64_t wanted_bytes);
 
-// check_program.cc. python_of(): the interpreter that a script would get.
+// These are in check_program.cc. python_of() returns the interpreter that a script would get.
 std::string python_of(const Surroundings& here);
 Finding check_program_file(const Prepared& prepared, const Surroundings& here);
 Finding check_torch(const Prepared& prepared, const Surroundings& here);
 Finding check_gpus(const Prepared& prepared);
-// For a Python program: whether py-spy, which shows its stacks, is installed.
+// If the program is a Python program, checks whether py-spy is installed. py-spy shows the stacks of such a
+// program.
 std::optional<Finding> check_py_spy(const Prepared& prepared, const Surroundings& here);
 
 // check_checkpoints.cc. Checks whether each node can read what the others write to the checkpoint directory,
 // and whether this machine's clock agrees with the file system's.
 std::vector<Finding> check_checkpoints(const Plan& plan);
-// Tells whether another launch uses the checkpoint directory; nothing if no launch ever has.
+// Returns whether another launch uses the checkpoint directory. Returns nothing if no launch has ever used
+// it.
 std::optional<Finding> check_checkpoint_use(const Options& options);
 
 // check_hosts.cc. Does all of `launch check` if the plan has hosts. Returns the exit code: 1 if something

@@ -258,7 +258,7 @@ int set_pin(const CkptCall& call, bool pinned) {
   return print(fmt::format("{} is {}\n", name_of(*id), pinned ? "pinned" : "no longer pinned"));
 }
 
-// A clause that names the launch that may use the directory now; "" if none does.
+// Returns a clause that names the launch that may be using the directory now. Returns "" if there is none.
 std::string user_of(const CheckpointDirectory& directory, bool force) {
   const auto newest = directory.newest();
   if (!newest) return "";
@@ -269,7 +269,7 @@ std::string user_of(const CheckpointDirectory& directory, bool force) {
                      owner_of(*newest), newest->owner.host);
 }
 
-// The number of checkpoints that do not stay, and their bytes.
+// Returns how many checkpoints do not stay, and how many bytes these have.
 std::pair<std::size_t, std::uint64_t> size_of_old(const Found& found,
                                                   const std::vector<RetentionDecision>& decisions) {
   std::pair<std::size_t, std::uint64_t> sum;
@@ -301,8 +301,8 @@ nlohmann::ordered_json as_json(const std::vector<RetentionDecision>& decisions, 
 }
 
 Status remove_old(const CheckpointDirectory& directory, const std::vector<RetentionDecision>& decisions) {
-  // First syncs the checkpoints that stay. If a rank was killed after a commit, the disk may not have the
-  // checkpoint.
+  // First syncs the checkpoints that stay. A rank may have been killed right after a commit. Then the
+  // checkpoint may not be on the disk yet.
   for (const RetentionDecision& decision : decisions) {
     if (!decision.stays) continue;
     if (Status synced = directory.sync(decision.id); !synced) return synced;
@@ -371,11 +371,11 @@ int ckpt_prune(const CkptCall& call) {
   if (asks) {
     if (const auto refused = ask_before("remove " + sum, list_of(*decisions, "would go"), call.arguments))
       return *refused;
-    // A training may have begun before the user answered.
+    // While the user was thinking about the answer, a training may have begun.
     if (const std::string now = user_of(found->directory, call.arguments.has("force")); !now.empty())
       return refuse(Error(ErrorCode::kFenced, fmt::format("{} {}", found->directory.path(), now)),
                     kExitUsage);
-    // Another user may have pinned a checkpoint that was to go.
+    // In the meantime, another user may have pinned a checkpoint that was to be removed.
     const auto present = find_checkpoints(call.operand(0));
     const auto again = present ? decisions_of(call.arguments, *present) : std::unexpected(present.error());
     if (!again) return refuse(again.error(), kExitUsage);

@@ -1,4 +1,4 @@
-// Shared by the parts of `launch ckpt`: finding the checkpoint that the user means, and printing its name.
+// Functions for all parts of `launch ckpt`. They find the checkpoint that the user means, and print its name.
 //
 // Blocking; the commands print and return exit codes, as all commands do.
 #pragma once
@@ -17,7 +17,7 @@ namespace muster::launcher {
 struct CkptCall {
   const CommandArguments& arguments;
   bool json = false;
-  // The operands after the subcommand's name: 0 is the directory.
+  // Returns an operand after the subcommand's name. Operand 0 is the directory.
   const std::string& operand(std::size_t index) const { return arguments.operands.at(index + 1); }
   bool has_operand(std::size_t index) const { return arguments.operands.size() > index + 1; }
 };
@@ -37,12 +37,12 @@ struct Found {
   std::vector<CatalogEntry> catalog;
   std::optional<CheckpointId> id;  // if the operand names one checkpoint
 };
-// `operand`: DIR or DIR/step-S.attempt-A. An error if the directory lacks checkpoints.
+// `operand` has the form DIR or DIR/step-S.attempt-A. It is an error if the directory has no checkpoints.
 Expected<Found> find_checkpoints(const std::string& operand);
-// The checkpoint that the operand or `flag` names; the latest if neither names one.
+// Returns the checkpoint that the operand or `flag` names. If neither names one, returns the latest.
 Expected<CheckpointId> choose(const CommandArguments& arguments, const Found& found,
                               const char* flag = "step");
-// The values of --metric and --mode, if they are given.
+// Returns the values of --metric and --mode if they are given.
 Expected<std::optional<BestBy>> best_by_of(const CommandArguments& arguments);
 const CatalogEntry& entry_of(const Found& found, CheckpointId id);
 

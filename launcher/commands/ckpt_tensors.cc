@@ -115,7 +115,8 @@ Expected<Selected> selected_by(const CkptCall& call) {
   return Selected{*std::move(found), *id};
 }
 
-// A progress line for a long read, which overwrites itself; only on a terminal.
+// Shows the progress of a long read in one line. The line is overwritten again and again. It is shown only on
+// a terminal.
 class Progress {
  public:
   explicit Progress(std::uint64_t all_bytes)
@@ -170,7 +171,7 @@ ordered_json as_json(CheckpointId id, const std::vector<Damage>& damages) {
   return {{"step", id.step}, {"attempt", id.attempt.value()}, {"whole", damages.empty()}, {"damage", array}};
 }
 
-// The file to export to: -o FILE, or the second operand.
+// Returns the file that the export writes. This is the FILE of -o, or the second operand.
 Expected<std::string> output_of(const CkptCall& call) {
   const bool has_flag = call.arguments.has("output");
   if (has_flag && call.has_operand(1))
@@ -192,7 +193,8 @@ Expected<std::string> output_of(const CkptCall& call) {
                  "ckpt export: the file is missing: `launch ckpt export DIR -o FILE`");
 }
 
-// kExitUsage for a wrong call and for a file that cannot be used; 1 for a full disk and the like.
+// Returns kExitUsage for a wrong call, and for a file that cannot be used. Returns 1 for other errors, such
+// as a full disk.
 int exit_code_of(const Error& error) {
   const bool usage = error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kNotFound ||
                      error.code() == ErrorCode::kFenced;
@@ -225,7 +227,7 @@ int ckpt_verify(const CkptCall& call) {
   std::uint64_t all_bytes = 0;
   for (const CheckpointId id : ids) {
     const CatalogEntry& entry = entry_of(*found, id);
-    // A checkpoint of another version is neither whole nor damaged, so the command ends.
+    // If a checkpoint has another version, it cannot be said whether it is damaged. So the command ends.
     if (entry.damage && entry.damage->code() == ErrorCode::kInvalidArgument)
       return refuse(*entry.damage, kExitUsage);
     all_bytes += entry.size_bytes;
@@ -238,7 +240,7 @@ int ckpt_verify(const CkptCall& call) {
     Progress progress(all_bytes);
     for (const CheckpointId id : ids) {
       const auto damages = damages_of(found->directory, id, progress);
-      // A training that runs at the same time has removed the checkpoint.
+      // A training that runs at the same time has removed this checkpoint.
       if (!damages.empty() && access(found->directory.manifest_path(id).c_str(), F_OK) != 0) {
         text += fmt::format("{}: removed meanwhile\n", name_of(id));
         continue;
@@ -349,7 +351,8 @@ int ckpt_import(const CkptCall& call) {
         kExitUsage);
   const CheckpointDirectory directory(call.operand(0));
   const auto there = directory.step_directories();
-  // Does not count a step directory without a checkpoint, which a killed import may have left.
+  // An import that was killed may have left a step directory without a checkpoint. Such a directory does not
+  // count.
   const auto is_checkpoint = [&](CheckpointId id) {
     return access(directory.manifest_path(id).c_str(), F_OK) == 0;
   };

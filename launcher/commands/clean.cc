@@ -21,7 +21,7 @@ bool is_below(const std::string& path, const std::string& directory) {
   return !path.empty() && !rest.empty() && *rest.begin() != "..";
 }
 
-// Removes job.json last: after a failure, `launch clean` still finds the job.
+// Removes job.json last. If something before it cannot be removed, `launch clean` still finds the job.
 Status remove_job(const std::string& directory) {
   std::error_code error;
   fs::directory_iterator next(directory, error);
@@ -91,7 +91,8 @@ int clean(const Invocation& invocation) {
   if (asks) {
     if (const auto refused = ask_before("remove " + count_of(jobs.size(), "job"), list_of(jobs), *arguments))
       return *refused;
-    // Chooses again: a job that began meanwhile may save into one of these directories.
+    // Chooses the jobs again, because a job may have begun in the meantime that saves into one of these
+    // directories.
     auto now = chosen(*arguments, invocation.here);
     if (!now) return refuse(now.error(), kExitUsage);
     std::erase_if(now->removable, [&jobs](const JobEntry& job) {

@@ -30,7 +30,7 @@ Expected<UniqueFd> connect_to(const JobEntry& job) {
                         error);
 }
 
-// The processes of a lost job that still run, as far as this process sees them.
+// Returns which processes of a lost job still run, as far as this process can see them.
 std::string survivors_of(const JobEntry& job) {
   const auto processes = processes_by_job();
   const auto found = processes.find(job.record.job_id);
@@ -66,7 +66,8 @@ Expected<Conversation> Conversation::ask(const JobEntry& job, std::string_view r
   if (!job.may_run())
     return failure(ErrorCode::kNotFound, "{} is not running: it {}", job.record.job_id, end_of(job));
   auto socket = connect_to(job);
-  // If the job is elsewhere, its socket works only from containers of the same machine.
+  // If the job runs elsewhere, its socket works only if this process and the job are in two containers of the
+  // same machine.
   if (!socket && job.state == JobEntry::State::kElsewhere)
     return failure(ErrorCode::kUnavailable, "{} {}", job.record.job_id, end_of(job));
   if (!socket) return std::unexpected(socket.error());

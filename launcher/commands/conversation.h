@@ -1,4 +1,4 @@
-// One request to a running launcher, over its control socket, and the lines of its answer.
+// Sends one request to a running launcher over its control socket, and reads the lines of the answer.
 //
 // Blocking, with a limit on every wait.
 #pragma once
@@ -15,10 +15,11 @@ namespace muster::launcher {
 
 class Conversation {
  public:
-  // Sends a request to the job's launcher. `request`: a line of JSON, without its newline. Errors: the job is
-  // not running, or this process cannot reach its launcher.
+  // Sends a request to the launcher of the job. `request` is a line of JSON without its newline. It is an
+  // error if the job is not running, or if this process cannot reach its launcher.
   static Expected<Conversation> ask(const JobEntry& job, std::string_view request);
-  // Returns the next line, without its newline; nothing after the last line. kTimedOut: none within `limit`.
+  // Returns the next line, without its newline. After the last line it returns nothing. If no line comes
+  // within `limit`, it returns kTimedOut.
   Expected<std::optional<std::string>> next(Duration limit);
 
  private:
@@ -28,7 +29,7 @@ class Conversation {
   std::string buffer_;
 };
 
-// How an ended job ended: "succeeded", "failed with exit code 3: rank 2 (node1) ...".
+// Returns how a job ended, as a text such as "succeeded" or "failed with exit code 3: rank 2 (node1) ...".
 std::string end_of(const JobEntry& job);
 
 }  // namespace muster::launcher

@@ -26,8 +26,8 @@ struct Wanted {
   std::set<std::int32_t> left;  // those that --rank names and that have not answered
 };
 
-// Prints one line of the answer if it is about a wanted rank. Returns the exit code if the line is the last
-// or is about the last wanted rank, else nothing.
+// If this line of the answer is about a wanted rank, prints it. If it is the last line, or if all wanted
+// ranks have been printed, returns the exit code. Otherwise returns nothing.
 std::optional<int> show(const JobEntry& job, const std::string& line, Wanted& wanted, bool json) {
   const nlohmann::json answer = parse_shallow_json(line);
   if (answer.contains("error")) {

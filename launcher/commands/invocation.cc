@@ -29,7 +29,8 @@ Surroundings look_around() {
 
 namespace {
 
-// Workers' text may contain control characters: a terminal gets only text and colours.
+// The text of workers may contain control characters. If `fd` is a terminal, only text and colours are
+// written.
 Status write_text(int fd, std::string_view text) {
   const bool clean = isatty(fd) == 0 || is_plain(text);
   return write_all(fd, clean ? std::string(text) : for_terminal(text, colors_wanted()), "stdout");
@@ -88,7 +89,8 @@ Expected<std::string> log_directory_of(const CommandArguments& arguments, const 
   Settings settings;
   if (const auto given = arguments.flags.find("log-dir"); given != arguments.flags.end())
     settings["log-dir"] = {given->second.spelling, {given->second.value.value_or("")}};
-  // Reads only the variables that name the directory: other wrong variables must not fail this command.
+  // Reads only the variables that name the directory. If other variables are wrong, this command must not
+  // fail.
   Environment relevant;
   for (const char* name : {"MUSTER_LOG_DIR", "PET_LOG_DIR"}) {
     if (const auto found = here.environment.find(name); found != here.environment.end())

@@ -1,4 +1,5 @@
-// One call of `launch`: the command, its words, and its surroundings; and functions that all commands share.
+// One call of `launch`. It has the command, its words, and its surroundings. Here are also the functions that
+// all commands share.
 //
 // A command is one function that takes an Invocation, prints, and returns the exit code; main() only chooses
 // the function. Blocking.
@@ -22,7 +23,8 @@ struct Invocation {
   bool implied = false;  // the user did not name the command
 };
 
-// Each function is in `commands/NAME.cc`. They have the order of the table in core/settings/commands.cc.
+// Each function is in `commands/NAME.cc`. They are in the same order as in the table of
+// core/settings/commands.cc.
 int run(const Invocation& invocation);
 int plan(const Invocation& invocation);
 int check(const Invocation& invocation);
@@ -51,23 +53,25 @@ Surroundings look_around();
 int print(std::string_view text, int exit_code = 0);
 void say(const std::string& text);
 int refuse(const Error& error, int exit_code);
-// Call before a command removes something. Returns nothing if the command can go on, else its exit code. With
-// --yes, it asks nobody. Without --yes, it shows `list` and asks the user; without a terminal, it refuses.
-// `what`: such as "remove 3 jobs".
+// Call before a command removes something. With --yes, this asks nobody. Without --yes, it shows `list` and
+// asks the user. If there is no terminal, it refuses. If the command can go on, it returns nothing. Otherwise
+// it returns the exit code. `what` is a text such as "remove 3 jobs".
 std::optional<int> ask_before(const std::string& what, const std::string& list,
                               const CommandArguments& arguments);
-// The width of the terminal that stdout goes to. 0: stdout goes elsewhere, and tables can have any width.
+// Returns the width of the terminal that stdout goes to. If stdout does not go to a terminal, returns 0, and
+// tables can have any width.
 std::size_t terminal_columns();
 
-// The flags and operands of a command that starts no program. Returns an exit code after it has printed an
-// error, or the help for --help.
+// Reads the flags and operands of a command that starts no program. If they are wrong, prints the error. If
+// they contain --help, prints the help. In both cases it returns an exit code.
 std::expected<CommandArguments, int> read_arguments(const Invocation& invocation);
 Expected<std::string> log_directory_of(const CommandArguments& arguments, const Surroundings& here);
-// The number that --attempt gives, if it is given.
+// Returns the number that --attempt gives. Returns nothing if the flag is not given.
 Expected<std::optional<std::uint64_t>> attempt_of(const CommandArguments& arguments);
-// The job that the operand names; without an operand, or if several names match, `preferred` decides.
+// Returns the job that the operand names. If there is no operand, or if several names match, `preferred`
+// decides.
 Expected<JobEntry> find_job(const CommandArguments& arguments, const Surroundings& here, Preferred preferred);
-// Prints the job's name on stderr, unless the user gave the whole name.
+// Prints the name of the job on stderr. Does not print it if the user has given the whole name.
 void tell_which(const JobEntry& job, const CommandArguments& arguments);
 
 }  // namespace muster::launcher

@@ -24,7 +24,7 @@ void end_table(int) {
 }
 void wake_up(int) {}  // interrupts poll(), so that the table is drawn again
 
-// Switches off the terminal's echo and line buffering; restores both at the end.
+// Switches off the echo and the line buffering of the terminal. The destructor restores both.
 class Keyboard {
  public:
   Keyboard() : usable_(isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &before_) == 0) {
@@ -38,7 +38,7 @@ class Keyboard {
   ~Keyboard() {
     if (usable_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
   }
-  // Waits up to `limit`. True if the user pressed q.
+  // Waits for at most `limit`. Returns true if the user pressed q in this time.
   bool quits_within(std::chrono::milliseconds limit) const {
     pollfd key{usable_ ? STDIN_FILENO : -1, POLLIN, 0};
     if (poll(&key, 1, static_cast<int>(limit.count())) <= 0) return false;
@@ -56,8 +56,8 @@ void draw(const std::string& sequences) {
   (void)write_all(STDOUT_FILENO, sequences, "stdout");
 }
 
-// The sequences that draw the table over the last one. Removes control characters, which names of jobs and
-// hosts may contain.
+// Returns the text that draws the table in place of the last one. Names of jobs and hosts may contain control
+// characters. This removes them.
 std::string in_place(const std::string& table) {
   std::string drawn = "\033[H";
   std::vector<std::string_view> lines = split(table, '\n');

@@ -1,4 +1,4 @@
-// A table on the terminal that is drawn again and again in the same place, until the user presses q or
+// Shows a table on the terminal. It is drawn again and again in the same place, until the user presses q or
 // Ctrl-C.
 #pragma once
 
@@ -8,8 +8,9 @@
 
 namespace muster::launcher {
 
-// Draws the text that `table` returns, once a second and whenever the terminal changes its size. Also ends if
-// `table` returns nothing. Removes all control characters from the text but colours.
+// Draws the text that `table` returns. It does so once a second, and whenever the terminal changes its size.
+// It ends if `table` returns nothing. It removes all control characters from the text, except those for
+// colours.
 void show_live(const std::function<std::optional<std::string>()>& table);
 
 }  // namespace muster::launcher

@@ -36,7 +36,7 @@ Status LogFiles::read(const OnLine& on_line, Reading reading) {
   return {};
 }
 
-// Attempts run one after the other, so only the newest attempt can still get files.
+// Attempts run one after the other. So new files can only come in the newest attempt.
 Status LogFiles::look_for_files() {
   const std::uint64_t known = newest_attempt_;
   const auto look = [&](std::uint64_t attempt, const fs::path& directory) {
@@ -81,15 +81,16 @@ void LogFiles::read_events() {
 
 NodeId LogFiles::node_of(std::uint64_t attempt, Rank rank) const {
   if (const auto* node = started_.find(attempt, rank)) return node->plan.node;
-  // The workers have just started, or never did: use the plan.
+  // If the workers have just started, or never did, the answer comes from the plan.
   const auto planned =
       std::ranges::find_if(job_.nodes, [rank](const NodePlan& node) { return node.has(rank); });
   return planned == job_.nodes.end() ? NodeId(0) : planned->node;
 }
 
-// First takes bytes in the order of order.log: each of its lines names a stream and a number of bytes. Then
-// takes the bytes that order.log does not list: the newest, or all if order.log does not exist. due_bytes
-// adds the numbers up, so that bytes which are early or missing do not shift the order of later bytes.
+// order.log says in which order the bytes of the two streams were written. Each of its lines names a stream
+// and a number of bytes. First the bytes that it lists are taken, in this order. Then the bytes that it does
+// not list are taken. These are the newest ones, or all if order.log does not exist. due_bytes adds up the
+// numbers. So bytes that are early or missing do not shift the order of later bytes.
 void LogFiles::read_rank(RankLogs& logs, const OnLine& on_line, bool is_new) {
   (void)logs.order.read([&](std::string_view bytes, double) { logs.order_rest += bytes; });
   std::size_t at = 0;
@@ -118,7 +119,7 @@ void LogFiles::take(File& file, std::uint64_t bytes, const OnLine& on_line, bool
   }
 }
 
-// Reads the next piece of the file; false if there is none.
+// Reads the next piece of the file. Returns false if there is none.
 bool LogFiles::fill(File& file) {
   file.unread.clear();
   file.unread_at = 0;

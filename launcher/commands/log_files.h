@@ -2,8 +2,8 @@
 //
 // The files are LOG_DIR/JOB/attempt_A/rank_R/{stdout,stderr}.log, with the older parts that --log-limit cut
 // off. The lines of both streams come in the order of order.log, if that exists. Each reading continues where
-// the last one ended. The files are complete even if the terminal dropped lines. Reports an unreadable file
-// once. Blocking.
+// the last one ended. The files are complete even if the terminal dropped lines. If a file cannot be read,
+// this is reported once. Blocking.
 #pragma once
 
 #include <array>
@@ -34,8 +34,8 @@ class LogFiles {
   // A line without its newline, and its time.
   using OnLine = std::function<void(const LogSource& source, std::string_view line, double time)>;
 
-  // Called when lines are missing. `what` says why, in one clause. `wanted`: whether --log-limit is the
-  // reason.
+  // Called when lines are missing. `what` is a clause that says why. `wanted` says whether the reason is
+  // --log-limit, which the user wanted.
   using OnProblem = std::function<void(const std::string& what, bool wanted)>;
 
   LogFiles(JobRecord job, LocalTime local, Wanted wanted, OnProblem on_problem);
@@ -43,8 +43,8 @@ class LogFiles {
     bool is_new = false;   // the new lines were written just now
     bool is_last = false;  // no other reading follows
   };
-  // Calls `on_line` for each new line, attempt by attempt, rank by rank. A line without a newline waits until
-  // its attempt is over, or until the last reading.
+  // Calls `on_line` for each new line. The lines come attempt by attempt, and within an attempt rank by rank.
+  // If a line has no newline yet, it waits until its attempt is over, or until the last reading.
   Status read(const OnLine& on_line, Reading reading);
   // True if no wanted file has been found.
   bool empty() const { return ranks_.empty(); }

@@ -1,8 +1,9 @@
-// Reads one stream of one rank as it grows: first the parts that the agent cut off under --log-limit,
-// NAME.1.log, NAME.2.log and so on, the oldest first; then NAME.log.
+// Reads one stream of one rank while it grows. With --log-limit, the agent cuts off parts of the file:
+// NAME.1.log, NAME.2.log and so on. These are read first, the oldest one before the others. Then NAME.log is
+// read.
 //
-// Files are open only while they are read, so that there may be any number of streams. Each byte is read
-// once, even if the agent cuts the file or removes a part meanwhile. Blocking; one thread.
+// Files are open only while they are read, so there can be any number of streams. Each byte is read once,
+// even if the agent cuts the file or removes a part at the same time. Blocking; one thread.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +20,17 @@ namespace muster::launcher {
 
 class LogStream {
  public:
-  // New bytes, in the order of the stream; `written`: the file's modification time, in seconds since 1970.
+  // Called with new bytes, in the order of the stream. `written` is the time at which the file was last
+  // written, in seconds since 1970.
   using OnBytes = std::function<void(std::string_view bytes, double written)>;
 
   LogStream(std::string directory, std::string name)
       : directory_(std::move(directory)), name_(std::move(name)) {}
   bool exists() const;
-  // Reads at most `limit_bytes` of new bytes. Errors name the file; the next call tries it again.
+  // Reads new bytes, but at most `limit_bytes`. If this fails, the error names the file, and the next call
+  // tries it again.
   Status read(const OnBytes& on_bytes, std::uint64_t limit_bytes = UINT64_MAX);
-  // Whether the agent removed parts before this object had read them.
+  // Returns whether the agent has removed parts that this object had not read yet.
   bool has_gap() const { return has_gap_; }
 
  private:
@@ -43,8 +46,8 @@ class LogStream {
 
   std::string directory_;
   std::string name_;
-  // The number of the part being read; for NAME.log, the number that it will get when it is cut off. 0: none
-  // yet.
+  // The number of the part that is being read. NAME.log has no number yet. For this file, it is the number
+  // that the file will get when it is cut off. 0 means that nothing was read yet.
   std::uint64_t number_ = 0;
   std::uint64_t offset_ = 0;      // in that file
   std::uint64_t left_bytes_ = 0;  // of the limit

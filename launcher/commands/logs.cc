@@ -68,15 +68,15 @@ Expected<Wishes> wishes_of(const CommandArguments& arguments) {
   return wishes;
 }
 
-// Collects lines and writes them in large pieces. With --tail it keeps the last lines of each rank until
-// show_kept().
+// Collects lines, and writes them in large pieces. With --tail, it only keeps the last lines of each rank.
+// show_kept() then shows them.
 class Printer {
  public:
   explicit Printer(const Wishes& wishes)
       : wishes_(wishes), color_(isatty(STDOUT_FILENO) != 0 && colors_wanted()), keeps_(wishes.tail) {}
   ~Printer() { flush(); }
 
-  // `newest`: the job's newest attempt.
+  // Adds a line. `newest` is the newest attempt of the job.
   void add(const LogSource& source, std::string_view line, double time, std::uint64_t newest) {
     if (wishes_.since && time < *wishes_.since) return;
     line = last_version(line);
@@ -104,7 +104,7 @@ class Printer {
 
   void write(const LogSource& source, std::string_view line, std::uint64_t newest) {
     const std::uint64_t before = std::exchange(attempt_, source.attempt);
-    // If the job has only one attempt, no header names it.
+    // If the job has only one attempt, there is no header that names the attempt.
     const bool is_marked = before == 0 ? newest != attempt_ : before != attempt_;
     if (wishes_.json) {
       text_ += as_json(source, line);
@@ -133,7 +133,7 @@ class Printer {
   std::string text_;
 };
 
-// Sets the attempt that --attempt or --previous names.
+// Sets the attempt to the one that --attempt or --previous names.
 Status choose_attempt(const CommandArguments& arguments, const JobRecord& job, Wishes& wishes) {
   if (!arguments.has("attempt") && !arguments.has("previous")) return {};
   const auto given = attempt_of(arguments);
@@ -203,7 +203,8 @@ int logs(const Invocation& invocation) {
     printer.add(source, line, time, files.newest_attempt());
   };
   for (bool is_new = false;; is_new = true) {
-    // Asks before the read whether the job has ended: only then does this read find complete files.
+    // Asks whether the job has ended before it reads. If the job has ended by then, the files are complete
+    // when they are read.
     const bool last = !wishes->follow || !job->may_run();
     if (const Status read = files.read(show, {is_new, last}); !read) return refuse(read.error(), 1);
     printer.show_kept(files.newest_attempt());

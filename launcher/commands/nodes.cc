@@ -13,14 +13,14 @@ namespace muster::launcher {
 namespace {
 
 constexpr Duration kAnswerLimit = std::chrono::seconds(10);
-// A request may have 4 KiB (control_socket.cc).
+// A request can have at most 4 KiB (control_socket.cc), so a list of hosts can have only this many bytes.
 constexpr std::size_t kMostHostsBytes = 3000;
 
 Error wrong_use(const std::string& what) {
   return {ErrorCode::kInvalidArgument, what};
 }
 
-// Sends the request, and returns the launcher's answer, a single line.
+// Sends the request. Returns the launcher's answer, which is one line.
 std::expected<std::string, int> ask(const CommandArguments& arguments, const Invocation& invocation,
                                     const std::string& request) {
   const auto job = find_job(arguments, invocation.here, Preferred::kRunning);

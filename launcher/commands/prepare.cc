@@ -17,7 +17,8 @@ namespace muster::launcher {
 
 namespace {
 
-// The command that the user may have meant by a word that is not a program; nothing if a file has that name.
+// Returns the command that the user may have meant. The word is not a program. If a file has this name,
+// returns nothing.
 std::optional<std::string_view> command_meant(const std::string& program, const Invocation& invocation) {
   std::error_code ignored;  // for example, the name is too long for a file
   const bool is_file =
@@ -32,8 +33,8 @@ std::string search_path_of(const Plan& plan, const Surroundings& here) {
   return variable_of(plan, here, "PATH").value_or("/usr/bin:/bin");
 }
 
-// With hosts, agents look for the job's program on their hosts. Only the --exec program must be on this
-// machine.
+// With hosts, the job's program is needed on the hosts only, and their agents look for it. Only the program
+// of --exec must be on this machine.
 int refuse_host_shell(const RemoteOptions& remote, const Surroundings& here) {
   if (remote.bootstrap != BootstrapKind::kExec || remote.exec.front().contains("{host}")) return 0;
   const auto path = here.environment.find("PATH");
@@ -44,7 +45,8 @@ int refuse_host_shell(const RemoteOptions& remote, const Surroundings& here) {
                 found.error().code() == ErrorCode::kNotFound ? 127 : 126);
 }
 
-// The MPI that the program is built with; nothing for a program in an image, which is not on this machine.
+// Returns the MPI that the program is built with. Returns nothing if the program is in an image, because it
+// is not on this machine then.
 std::optional<wire::Mpi> mpi_found(const Plan& plan, const Surroundings& here) {
   if (plan.remote.in_containers() || plan.job.command.empty()) return std::nullopt;
   return mpi_of_file(plan.job.command, search_path_of(plan, here));

@@ -1,7 +1,7 @@
-// The first part of every command that takes a program: reads the settings, examines the machine, makes the
-// plan.
+// The first part of each command that takes a program. It reads the settings, examines the machine, and makes
+// the plan.
 //
-// Writes no file and starts nothing. Blocking.
+// It writes no file and starts nothing. Blocking.
 #pragma once
 
 #include "launcher/commands/invocation.h"
@@ -15,25 +15,27 @@ struct Prepared {
   Machine machine;
   Plan plan;
 };
-// Returns an exit code after it has printed an error, or the answer to --help or --version.
+// Reads the command line, and makes the plan. If there is an error, or --help or --version is given, prints a
+// text and returns an exit code.
 std::expected<Prepared, int> prepare(const Invocation& invocation);
 
-// The machine as far as these options need to know it.
+// Returns what these options need to know about the machine.
 Machine look_at_machine(const Options& options, const Surroundings& here);
 struct Planned {
   Plan plan;
   std::optional<wire::Mpi> mpi_of_program;  // the MPI in the program's file; nothing: unknown
 };
-// Returns the plan of make_plan(), completed with facts from the program's file.
+// Makes the plan with make_plan(), adds facts from the program's file, and returns it.
 Expected<Planned> plan_of(const Options& options, const Machine& machine, const Surroundings& here,
                           std::string job_id);
 
-// Returns 0 if the program can be started. If not, says why and returns the exit code.
+// Returns 0 if the program can be started. Otherwise prints why it cannot, and returns the exit code.
 int refuse_program(const Prepared& prepared, const Invocation& invocation);
-// Like the function above, for a plan that no command line describes. `program`: as the user gave it.
+// Like the function above, for a plan that does not come from a command line. `program` is the program as the
+// user wrote it.
 int refuse_program(const Plan& plan, const std::string& program, const Surroundings& here);
 
-// The variable as the workers will have it: set by the plan, or inherited.
+// Returns the value that the variable will have in the workers. The plan sets it, or they inherit it.
 std::optional<std::string> variable_of(const Plan& plan, const Surroundings& here, const char* name);
 
 }  // namespace muster::launcher

@@ -13,8 +13,8 @@ namespace {
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
 constexpr const char* kName = "/journal";
 
-// Returns the operand if it is a job's directory, else the directory of the job that it names. In the second
-// case prints the job's name.
+// If the operand is the directory of a job, returns it. Otherwise returns the directory of the job that the
+// operand names. In this case it also prints the job's name.
 Expected<std::string> directory_of(const CommandArguments& arguments, const Surroundings& here) {
   struct stat status{};
   if (!arguments.operands.empty() && stat((arguments.operands.front() + kName).c_str(), &status) == 0)

@@ -18,11 +18,11 @@ namespace muster::launcher {
 
 namespace {
 
-// The time for a slow reader of the last lines, after the user has stopped the job.
+// After the user has stopped the job, a slow reader of the last lines gets this time.
 constexpr Duration kFlushLimit = std::chrono::seconds(5);
 
-// Checks, before anything is created, the port on which an agent will listen in each attempt. With hosts,
-// checks nothing: the launcher does not know yet on which host that agent will be.
+// In each attempt, one agent listens on this port. Checks the port before anything is created. With hosts it
+// checks nothing, because the launcher does not know yet on which host that agent will be.
 Status check_port(const Options& options) {
   if (options.master_port == 0 || !options.hosts.empty()) return {};
   asio::io_context context(1);
@@ -44,7 +44,7 @@ Status refuse_place(const char* flag, const Error& error) {
                  error.message());
 }
 
-// Creates the job's directories: all of them, or none.
+// Creates the directories of the job. If one of them cannot be created, it creates none.
 Status make_places(const Plan& plan) {
   if (Status made = make_job_directory(plan.job.log_directory); !made)
     return refuse_place("--log-dir", made.error());
@@ -56,14 +56,15 @@ Status make_places(const Plan& plan) {
   return {};
 }
 
-// The flag with which other commands find this launch's jobs; "" if they are in the usual directory.
+// Returns the flag with which other commands find the jobs of this launch. Returns "" if the jobs are in the
+// usual directory.
 std::string log_directory_flag(const Options& options, const Surroundings& here) {
   const auto usual = log_directory_of(CommandArguments{}, here);
   if (usual && *usual == options.log_directory) return "";
   return " --log-dir " + as_shell_word(options.log_directory);
 }
 
-// Waits for the log writer; gives up when the disk has taken nothing for `stall`.
+// Waits until the log writer has written everything. Gives up if the disk takes nothing for `stall`.
 void write_last_lines(asio::io_context& context, const net::LogWriter& files, Duration stall) {
   asio::co_spawn(context, files.written(stall, [] { return true; }),
                  [&context](const std::exception_ptr&) { context.stop(); });
@@ -71,7 +72,7 @@ void write_last_lines(asio::io_context& context, const net::LogWriter& files, Du
   context.run();
 }
 
-// Whether any worker has printed anything, in any attempt.
+// Returns whether any worker has printed something in any attempt.
 bool has_output(const std::string& log_directory) {
   std::error_code error;
   std::filesystem::recursive_directory_iterator next(log_directory, error);
@@ -131,7 +132,8 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
 
   const Job& job = launcher.job();
   const TimePoint now = Clock::now();
-  // Only the text about a failure uses this, so a success need not look at the log files.
+  // Only the text about a failure uses this value. So if the job succeeded, it is not necessary to look at
+  // the log files.
   const bool has_printed =
       job.verdict().kind == Verdict::Kind::kSucceeded || has_output(plan.job.log_directory);
   const Outcome outcome{plan,          job.verdict(), job.history(), job.restart_count(),

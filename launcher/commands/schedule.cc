@@ -95,7 +95,8 @@ Expected<Schedule> from_file(const ScheduleWishes& wishes) {
   return schedule;
 }
 
-// Checks a schedule from a file against the flags. check_schedule() finds missing microbatches.
+// Checks whether a schedule that was read from a file fits the flags. If microbatches are missing,
+// check_schedule() finds this.
 Status fit(Schedule& schedule, const ScheduleWishes& wishes) {
   const std::size_t ranks = schedule.ranks.size();
   if (wishes.stages && *wishes.stages != ranks)
@@ -125,7 +126,8 @@ Expected<Schedule> by_name(const ScheduleWishes& wishes) {
   return make_schedule(wishes.source, request);
 }
 
-// Whether the user means a file: the word has a slash or ends with .csv, or a file has that name.
+// Returns whether the user means a file. This is so if the word has a slash or ends with .csv, or if a file
+// has this name.
 bool means_file(const std::string& source) {
   return source.ends_with(".csv") || source.contains('/') ||
          (!find_schedule_name(source) && access(source.c_str(), F_OK) == 0);

@@ -27,7 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the seconds since the sweep's begin. If the sweep does not run, returns the time of its last event.
+// Returns the seconds since the sweep began. If the sweep is not running, returns the time of its last event
+// instead.
 double age_of(const std::string& directory, const SweepView& sweep) {
   if (running_controller(directory) || is_run_by_others(sweep.definition, sweep.options))
     return unix_now() - sweep.definition.began_unix;
@@ -39,7 +40,7 @@ double age_of(const std::string& directory, const SweepView& sweep) {
 
 std::string state_line(const std::string& directory, const SweepView& sweep) {
   const auto controller = running_controller(directory);
-  // The controller was killed while trials ran. They ended with it.
+  // If there is no controller, it was killed while trials ran. They ended with it.
   const bool interrupted = !controller && sweep.history.running_count() > 0;
   std::string text =
       controller                                          ? fmt::format("running, pid {}", controller->pid)
@@ -176,7 +177,7 @@ Expected<Sweep> sweep_after(const SweepOptions& options, const std::vector<Event
   return sweep;
 }
 
-// Whether a controller would have anything to do.
+// Returns whether there is anything left to do for a controller.
 Expected<bool> has_more(const std::string& directory, const Surroundings& here) {
   const auto view = view_sweep(directory, here);
   if (!view) return std::unexpected(view.error());
@@ -226,7 +227,8 @@ int importance(const SweepCall& call, const SweepView& sweep) {
                "\n");
 }
 
-// Writes the pictures into the directory that -o names, or into the sweep's.
+// Writes the pictures into the directory that -o names. If there is no -o, writes them into the directory of
+// the sweep.
 int plot(const SweepCall& call, const SweepView& sweep) {
   const auto& settings = sweep.options.settings;
   const std::string folder =
@@ -401,8 +403,8 @@ Status check_flags(const SweepWord& word, const CommandArguments& arguments) {
   return {};
 }
 
-// Returns DIR, the operand after the subcommand's name. Without it, returns the newest sweep in ./sweeps, or
-// an error if there is none.
+// Returns DIR, the operand after the name of the subcommand. If it is missing, returns the newest sweep in
+// ./sweeps. If there is none, returns an error.
 Expected<std::string> sweep_directory_of(const CommandArguments& arguments, const Surroundings& here) {
   const std::size_t place = arguments.operands.front() == "show" ? 2 : 1;
   if (arguments.operands.size() > place)

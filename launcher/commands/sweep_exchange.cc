@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Exit codes of `ask`, for scripts that call it in a loop.
+// `ask` ends with one of these exit codes if it has no trial to offer. Scripts call it in a loop, and can
+// tell the two cases apart.
 constexpr int kExitWait = 1;
 constexpr int kExitSweepOver = 3;
 
@@ -34,7 +35,7 @@ struct Told {
   std::optional<RunEnd> end;
 };
 
-// Reads `TRIAL NAME=VALUE...`, --step and --state.
+// Reads the arguments of `tell`: `TRIAL NAME=VALUE...`, --step and --state.
 Expected<Told> read_told(const CommandArguments& arguments, const History& history) {
   Told told;
   const std::string& word = arguments.operands.at(2);
@@ -104,8 +105,8 @@ nlohmann::ordered_json as_json(const Asked& asked) {
           {"from", std::move(from)}};
 }
 
-// "trial 3 lr=0.1". If the run is not the trial's first one, a second line says from which checkpoint it
-// continues.
+// Returns a text such as "trial 3 lr=0.1". If the run is not the first one of its trial, a second line says
+// from which checkpoint it continues.
 std::string as_text(const Asked& asked) {
   std::string text = fmt::format("trial {}", asked.start.trial);
   for (const auto& [name, value] : asked.start.point) text += fmt::format(" {}={}", name, text_of(value));
@@ -120,7 +121,8 @@ std::string as_text(const Asked& asked) {
   return text + fmt::format(", with the checkpoints in {}\n", asked.checkpoints);
 }
 
-// Answers an `ask` for which there is no trial: there may be one later, or the sweep is over.
+// Answers an `ask` if there is no trial for it. The answer says that there may be one later, or that the
+// sweep is over.
 int answer_without_trial(const SweepCall& call, const History& history) {
   const bool over = history.running_count() == 0;
   const int exit_code = over ? kExitSweepOver : kExitWait;
@@ -136,7 +138,8 @@ std::string word_of(const ReportDecision& decision) {
   return std::holds_alternative<Stop>(decision.what) ? "stop" : "pause";
 }
 
-// Hints at a mistyped metric: other values are allowed, but the search does not see them.
+// Prints a hint if none of the values belongs to a metric of this sweep, because the user may have mistyped
+// its name. Values with other names are allowed, but the search does not see them.
 void say_if_no_metric(const std::map<std::string, double>& values, std::span<const Objective> objectives) {
   if (values.empty()) return;
   std::string names;
@@ -242,7 +245,8 @@ int sweep_import(const SweepCall& call) {
       .settings = {{"metric", {"--metric", {metrics}}}, {"sweep-dir", {"--sweep-dir", {call.directory}}}},
       .program = {},
       .space = space_as_json(imported->study.space)};
-  // Checks the study before it creates the directory: a study that cannot be a sweep must leave none.
+  // Checks the study before it creates the directory. If the study cannot be a sweep, no directory must be
+  // left.
   auto options = make_sweep_options(definition.settings, definition.space, {}, call.here);
   if (!options) return refuse(std::move(options).error().within(path), kExitUsage);
   auto history = history_of(imported->events, options->retries);

@@ -28,12 +28,13 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// A trial does not outlive its controller, because nobody can attach to it: `sweep resume` starts it again.
+// Nobody can attach to a trial whose controller has ended. So the trial does not outlive it, and `sweep
+// resume` starts the trial again.
 constexpr Duration kTrialGrace{};
 constexpr auto kProgressPeriod = std::chrono::milliseconds(200);
 constexpr Duration kFlushLimit = std::chrono::seconds(5);  // for a slow reader
 
-// A word that names a file of a sweep rather than a program.
+// Returns whether the word names a file of a sweep, and not a program.
 bool is_sweep_file(const std::string& word) {
   return word.ends_with(".yaml") || word.ends_with(".yml");
 }
@@ -55,7 +56,7 @@ Expected<Definition> read_definition(const std::vector<std::string>& words, cons
   const std::string path = (std::filesystem::path(here.working_directory) / program.front()).string();
   auto file = read_sweep_file(path, here.environment);
   if (!file) return std::unexpected(file.error());
-  // Flags can come before the file and after it. If both places have a flag, the later one counts.
+  // Flags can stand before the file and after it. If a flag stands in both places, the later one counts.
   program.erase(program.begin());
   auto more = read_words(program, here, sweep_run_flags());
   if (!more) return std::unexpected(more.error());
@@ -65,7 +66,8 @@ Expected<Definition> read_definition(const std::vector<std::string>& words, cons
   definition.settings = std::move(more->settings);
   definition.space = std::move(file->space);
   program = std::move(more->program);
-  // As with --config: after `--`, words that begin with a dash are more arguments of the file's program.
+  // This is as with --config: if words that begin with a dash follow `--`, they are more arguments for the
+  // program in the file.
   if (program.empty() || program.front().starts_with('-'))
     program.insert(program.begin(), file->job.program.begin(), file->job.program.end());
   return definition;
@@ -88,7 +90,7 @@ bool pauses(ScheduleSettings::Kind kind) {
   return kind == kAsha || kind == kHyperband || kind == kPbt;
 }
 
-// The GPUs of a trial, as indexes or names that CUDA_VISIBLE_DEVICES takes.
+// Returns the GPUs of a trial in the form that CUDA_VISIBLE_DEVICES takes. They are indexes or names.
 std::string visible_gpus(const std::vector<std::int32_t>& gpus, const Surroundings& here) {
   const auto given = here.environment.find("CUDA_VISIBLE_DEVICES");
   std::string text;
@@ -100,8 +102,8 @@ std::string visible_gpus(const std::vector<std::int32_t>& gpus, const Surroundin
   return text;
 }
 
-// Refuses --gpus if it names GPUs: all containers of one engine get the same flag, but the sweep chooses the
-// GPUs of each trial.
+// Refuses --gpus if it names certain GPUs. All containers of one engine get the same --gpus, but each trial
+// of the sweep gets GPUs of its own.
 Status check_container_gpus(const Setup& setup) {
   const std::string& gpus = setup.job.remote.container.gpus;
   if (gpus.empty()) return {};
@@ -116,7 +118,7 @@ Status check_container_gpus(const Setup& setup) {
   return {};
 }
 
-// Refuses flags of a job that a sweep has in another form.
+// A sweep has some flags of a job in another form. This refuses the job's flags.
 Status check_flags_of_job(const Settings& settings) {
   for (const char* name : {"nodes", "gpus-per-node", "log-dir"}) {
     if (const auto found = settings.find(name); found != settings.end())
@@ -269,13 +271,13 @@ Expected<Plan> prepare_run(const Setup& setup, const StartRun& start) {
   return plan;
 }
 
-// Returns a run with any point, to find out what all runs have in common.
+// Returns a run with an arbitrary point. It serves to find out what all runs have in common.
 StartRun any_run(const Setup& setup) {
   return {.point = point_at(setup.sweep.settings.space,
                             std::vector<double>(setup.sweep.settings.space.parameters.size(), 0.5))};
 }
 
-// Refuses a program that cannot be started, before the sweep's directory is created.
+// If the program cannot be started, refuses it before the directory of the sweep is created.
 int refuse_first(const Setup& setup) {
   const auto plan = plan_of_run(setup, any_run(setup));
   if (!plan) return refuse(plan.error(), kExitUsage);
@@ -298,7 +300,7 @@ int prepare_places(const Setup& setup, int signals) {
   return has_containers ? prepare_containers(*plan, before) : 0;
 }
 
-// One line for each run that has ended, for pipes and for people.
+// Prints one line for each run that has ended. The lines are for people and for pipes.
 void tell(Terminal& terminal, const History& history, std::span<const Event> events,
           const SweepOptions& options) {
   for (const Event& event : events) {
@@ -318,7 +320,7 @@ void tell(Terminal& terminal, const History& history, std::span<const Event> eve
   }
 }
 
-// "16 trials, 2 running, 14 finished; best: trial 3, loss=0.1".
+// Returns a text such as "16 trials, 2 running, 14 finished; best: trial 3, loss=0.1".
 std::string state_of(const Setup& setup, const History& history) {
   std::string text = count_of(history.trials().size(), "trial") + counts_of_states(history.trials());
   const auto best = best_trials(history, setup.sweep.settings.search.objectives);
@@ -329,8 +331,8 @@ std::string state_of(const Setup& setup, const History& history) {
          fmt::format("; best: trial {}, {}={:.6g}", first.number, metric, first.newest(metric).value_or(0));
 }
 
-// Returns 0 if a trial has finished with a value of `metric`, kExitNodesMissing if no host is left, 128 +
-// signal after a signal, and 1 otherwise.
+// Returns 128 + signal after a signal. Otherwise returns kExitNodesMissing if no host is left. Otherwise
+// returns 0 if a trial has finished with a value of `metric`, and 1 if none has.
 int exit_code_of(const Sweep& sweep, const std::string& metric, const SweepRun& run) {
   if (run.signal() != 0) return 128 + run.signal();
   if (sweep.lacks_hosts()) return kExitNodesMissing;
@@ -356,8 +358,8 @@ void tell_end(const Setup& setup, const History& history, const std::string& why
     say(fmt::format("`launch sweep best {}` prints its command line", as_shell_word(setup.sweep.directory)));
 }
 
-// Adds berths on hosts that are not `taken`. With --parallel, adds only as many as are missing: `slots` is
-// the number of berths that are still in use.
+// Adds places for trials on hosts that are not in `taken`. With --parallel, adds only as many as are missing.
+// `slots` is the number of places that are still in use.
 std::vector<Berth> more_berths(Setup& setup, const std::set<std::string>& taken, std::size_t slots) {
   Room room{.hosts = setup.job.hosts};
   std::erase_if(room.hosts, [&taken](const Host& host) { return taken.contains(host.name); });
@@ -423,9 +425,9 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double 
   return exit_code_of(sweep, setup.sweep.settings.search.objectives.front().metric, run);
 }
 
-// Ends the runs whose controller was killed, according to what they have left in their directories. They
-// ended with the controller, perhaps long before now. `newest`: the time of the newest event so far. Returns
-// the time of the newest event after that.
+// The controller was killed, and its runs ended with it, perhaps long before now. This ends them in the
+// journal, too, according to what they have left in their directories. `newest` is the time of the newest
+// event before this. Returns the time of the newest event after it.
 Expected<double> end_lost_runs(const Setup& setup, Sweep& sweep, Journal& journal, double newest) {
   std::map<std::int32_t, LostRun> all;
   double when = newest;

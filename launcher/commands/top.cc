@@ -16,8 +16,9 @@ namespace muster::launcher {
 namespace {
 
 constexpr Duration kTableLimit = std::chrono::seconds(10);
-// With --once: the pause between requests, and the limit for all. Agents report usage once a second, and the
-// share of processor time needs two reports.
+// These are for --once. One is the pause between two requests. The other is the limit for all of them
+// together. Agents report usage once a second, and it takes two reports to compute the share of processor
+// time.
 constexpr auto kPause = std::chrono::milliseconds(200);
 constexpr Duration kUsageLimit = std::chrono::seconds(4);
 
@@ -39,7 +40,7 @@ Screen screen() {
   return {.columns = terminal_columns(), .rows = rows, .bold = colors_wanted()};
 }
 
-// Call when the job does not answer: prints how the job ended, or the error if it has not ended.
+// Call when the job does not answer. If the job has ended, this prints how. Otherwise it prints the error.
 int say_why_it_is_silent(const JobEntry& job, const CommandArguments& arguments, const Invocation& invocation,
                          const Error& error) {
   const auto now = find_job(arguments, invocation.here, Preferred::kRunning);
@@ -63,7 +64,8 @@ int watch(const JobEntry& job, const CommandArguments& arguments, const Invocati
   return silent ? say_why_it_is_silent(job, arguments, invocation, *silent) : 0;
 }
 
-// Prints the table when all ranks have fresh usage, or after kUsageLimit without it.
+// Prints the table when the usage of all ranks is fresh. If this takes longer than kUsageLimit, prints the
+// table without waiting any more.
 int show_once(const JobEntry& job, bool json) {
   const TimePoint limit = Clock::now() + kUsageLimit;
   std::optional<JobStatus> before;

@@ -62,8 +62,9 @@ Expected<TraceWishes> trace_wishes_of(const CommandArguments& arguments) {
 
 using Write = std::function<Status(int fd)>;
 
-// Writes a regular file under a temporary name, and renames it when it is complete. Writes to stdout, a pipe
-// or the like directly. Calls `write` once, if the output could be opened.
+// If the output is a regular file, writes it under a temporary name, and renames it when it is complete. If
+// it is stdout, a pipe or something similar, writes to it directly. Calls `write` once, unless the output
+// cannot be opened.
 Status write_output(const std::string& path, const Write& write) {
   const auto write_to = [&](UniqueFd fd) {
     return fd ? write(fd.get()) : system_failure("cannot write " + path, errno);

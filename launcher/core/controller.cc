@@ -11,12 +11,12 @@ namespace muster::launcher {
 
 namespace {
 
-// A deadline noticed this late means that the launcher itself was stopped or starved, and received nothing
-// meanwhile.
+// If a deadline is noticed this late, the launcher itself was stopped or got no processor. It received
+// nothing in this time.
 constexpr Duration kOverslept = std::chrono::seconds(1);
 
-// Output shows that its agent lives. A worker can print without a pause, so the core ignores output of an
-// agent if this agent's last message is younger than this.
+// If an agent sends output, it lives. But a worker can print without a pause, and it would be too much to
+// handle each output. So the core ignores output if the last message of the same agent is younger than this.
 constexpr Duration kHeardJustNow = std::chrono::milliseconds(100);
 
 // Logs can arrive without a pause, but the job only needs to know that some arrive.
@@ -29,10 +29,10 @@ FleetLimits limits_of(const Plan& plan, std::string version) {
           .exclusion = {.window = plan.recovery.restart_window, .exclusion = plan.recovery.node_exclusion}};
 }
 
-// Longer times are cut to this, so that sums cannot overflow.
+// A longer time of a step counts as this one, so that sums cannot overflow.
 constexpr Duration kLongestStep = std::chrono::days(12);
 
-// Returns the rank that the message is about, if it is about one rank.
+// If the message is about one rank, returns this rank.
 std::optional<Rank> rank_of(const wire::ToLauncher& message) {
   return std::visit(
       [](const auto& what) -> std::optional<Rank> {
@@ -51,8 +51,8 @@ bool is_due(const std::optional<TimePoint>& when, TimePoint now) {
 Controller::Controller(const Plan& plan, std::string version)
     : fleet_(limits_of(plan, std::move(version))), job_(plan, fleet_) {}
 
-// Output, pongs and logs are signs of life, which may give an agent more time. They decide nothing about
-// ranks, so they do not release held reports.
+// Output, pongs and logs are signs of life, and may give an agent more time. The core decides nothing about
+// ranks because of them. So they do not release reports that are held back.
 Decisions Controller::on(const Event& event, TimePoint now) {
   Decisions all;
   const auto* const said = std::get_if<AgentSaid>(&event);
@@ -72,8 +72,8 @@ Decisions Controller::on(const Event& event, TimePoint now) {
       is_output || is_log || (said != nullptr && std::holds_alternative<wire::Pong>(said->message));
   const bool is_time = std::holds_alternative<TimePassed>(event);
   if (is_time && !is_due(next_deadline(), now)) return all;
-  // When held reports are due, pass on only those. Other deadlines wait for the next alarm, so that the
-  // frames in the channels are read first.
+  // When reports that are held are due, only these are passed on. Other deadlines wait for the next alarm. So
+  // the frames in the channels are read before that.
   const bool only_flush = is_time && is_due(held_.next_deadline(), now);
   if (!is_sign_of_life) {
     for (AgentSaid& each : held_.take()) add(all, std::move(each), now);
@@ -164,7 +164,7 @@ void Controller::handle(const Other& event, TimePoint now) {
   }
 }
 
-// Drops messages of agents that the fleet does not listen to any more.
+// Passes the message on. If the fleet does not listen to the agent any more, drops the message.
 void Controller::handle(const AgentSaid& event, TimePoint now) {
   if (!fleet_.listens_to(event.agent)) return;
   carry(fleet_.on(event, now), now);

@@ -1,11 +1,11 @@
-// All decisions of the launcher behind one function: events go in with the time, actions come out, each with
-// its reason.
+// Makes all decisions of the launcher. It has one function: events go in with the time, and actions come out.
+// Each action has its reason.
 //
-// The fleet decides about agents, the job about attempts; the rank table stores what users may ask for. The
-// job gets the fleet's news about an event within the same call. Reports of progress are held back for a
-// while (held_reports.h) before fleet and job get them. Requests between MPI servers are only relayed
-// (mpi_exchange.h). Callers may read fleet(), job() and ranks(), but change them only through events. Use it
-// on one thread. It performs nothing and reads no clock.
+// The fleet decides about agents, and the job about attempts. The rank table stores what users may ask for.
+// If an event leads to news of the fleet, the job gets the news within the same call. Reports of progress are
+// held back for a while (held_reports.h) before fleet and job get them. Requests between MPI servers are only
+// relayed (mpi_exchange.h). Callers may read fleet(), job() and ranks(), but change them only through events.
+// Use it on one thread. It performs nothing and reads no clock.
 #pragma once
 
 #include <functional>
@@ -24,34 +24,34 @@ namespace muster::launcher {
 
 class Controller {
  public:
-  // `version`: the version of this Muster; the fleet refuses agents of other versions.
+  // `version` is the version of this Muster. The fleet refuses agents of other versions.
   Controller(const Plan& plan, std::string version);
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
 
   Decisions on(const Event& event, TimePoint now);
-  // Handles one event without holding it back. The same sequence of applied events always leads to the same
-  // decisions: a journal keeps these events, and a replay applies them.
+  // Handles one event at once, and does not hold it back. If the same events are applied in the same order,
+  // the decisions are the same. So a journal keeps these events, and a replay applies them.
   Decisions apply(const Event& event, TimePoint now);
-  // Called with each applied event and the decisions that followed.
+  // Called with each event that was applied, and with the decisions that followed from it.
   using Witness = std::function<void(const Controller& self, const Event& event, TimePoint at,
                                      const Decisions& decisions)>;
   void set_witness(Witness witness) { witness_ = std::move(witness); }
-  // Returns when TimePassed is due, or nullopt once the job is over.
+  // Returns the time at which TimePassed is due. Returns nullopt if the job is over.
   std::optional<TimePoint> next_deadline() const;
 
-  // Whether the message counts:
-  // - the fleet listens to its agent;
-  // - the agent takes part in the current attempt, and the message belongs to that attempt;
-  // - if the message names a rank, the rank is one of this agent's.
+  // Returns whether the message counts. It counts if all of these are true:
+  // - The fleet listens to its agent.
+  // - The agent takes part in the current attempt, and the message belongs to that attempt.
+  // - If the message names a rank, the rank is one of this agent's.
   bool counts(AgentId agent, Attempt attempt, const wire::ToLauncher& message) const;
 
   const Fleet& fleet() const { return fleet_; }
   const Job& job() const { return job_; }
   const RankTable& ranks() const { return ranks_; }
 
-  // For the journal (journal/state.h): the state on which decisions depend, without the rank table and
-  // without the reports that are still held.
+  // For the journal (journal/state.h). These are the parts of the state that decisions depend on. The rank
+  // table and the reports that are still held are not among them.
   template <class Archive>
   void fields(Archive& archive) {
     archive(fleet_, job_);

@@ -22,13 +22,14 @@ namespace {
 
 constexpr std::string_view kModelPrefix = "model.";
 constexpr std::string_view kValueKey = "value:";
-// The metadata key of a file with a whole state; its value is the number of ranks that saved it.
+// The metadata of a file with a whole state has this key. Its value is the number of ranks that have saved
+// the state.
 constexpr std::string_view kRanksKey = "muster.ranks";
 constexpr std::int32_t kMostRanks = 1 << 20;
 constexpr int kReadThreads = 4;
 
-// Cuts a slice into pieces of at most kExportPieceBytes, in the order of its elements. Does not cut tensors
-// with elements below 8 bits.
+// Cuts a slice into pieces of at most kExportPieceBytes, in the order of its elements. If an element has
+// fewer than 8 bits, the slice is not cut.
 void cut_into_pieces(Dtype dtype, const Slice& slice, std::vector<Slice>& pieces) {
   const auto cut = std::ranges::find_if(slice.sizes, [](std::int64_t size) { return size > 1; });
   if (cut == slice.sizes.end() || bits_of(dtype) < 8 ||
@@ -60,7 +61,7 @@ Status read_piece(const OpenCheckpoint& checkpoint, const std::string& name, con
   return read_parts(checkpoint.path, checkpoint.manifest.files, *std::move(requests), kReadThreads);
 }
 
-// Writes a file from the beginning to the end, and computes its chunks' digests on the way.
+// Writes a file from its beginning to its end. Meanwhile, it computes the digests of the file's chunks.
 class SequentialFile {
  public:
   SequentialFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
@@ -102,7 +103,7 @@ class SequentialFile {
 };
 
 std::map<std::string, std::string> metadata_of(const CheckpointManifest& manifest, bool all) {
-  // Transformers refuses files without this entry.
+  // The library Transformers refuses files that do not have this entry.
   std::map<std::string, std::string> metadata{{"format", "pt"}};
   if (!all) return metadata;
   metadata.emplace(kRanksKey, std::to_string(manifest.world_size));
@@ -151,7 +152,8 @@ struct Destination {
   std::string name;
 };
 
-// "rank.3.NAME" gives rank 3 and NAME; another name gives no rank.
+// Returns where a tensor of an imported file belongs. "rank.3.NAME" gives rank 3 and NAME. Any other name
+// gives no rank.
 Destination destination_of(const Source& source, std::string_view name) {
   constexpr std::string_view kRank = "rank.";
   if (!source.whole_state) return {.rank = {}, .name = fmt::format("{}{}", kModelPrefix, name)};
@@ -180,8 +182,8 @@ Expected<Source> open_source(const std::string& path) {
   return source;
 }
 
-// The contents of the checkpoint's file, in order: the tensors under their new names, and the offset at which
-// each begins in the source.
+// The contents of the checkpoint's file, in order. These are the tensors under their new names.
+// `source_begin` says for each tensor where it begins in the source.
 struct ImportLayout {
   std::vector<HeaderTensor> tensors;
   std::map<std::string, std::uint64_t> source_begin;
@@ -193,7 +195,8 @@ Expected<ImportLayout> lay_out_import(const Source& source, CheckpointManifest& 
   std::map<std::string, Destination> destinations;
   for (const HeaderTensor& tensor : source.header.tensors) {
     const Destination destination = destination_of(source, tensor.name);
-    // One file holds the own tensors of all ranks, so their names begin with the rank.
+    // One file contains the tensors that each rank has of its own. So the names of these tensors begin with
+    // the rank.
     const std::string name =
         destination.rank ? fmt::format("rank.{}.{}", *destination.rank, destination.name) : destination.name;
     layout.tensors.push_back({.name = name, .dtype = tensor.dtype, .shape = tensor.shape});
@@ -268,7 +271,7 @@ std::string description_of(const SavedTensor& tensor) {
   return fmt::format("{} [{}]", name_of(tensor.dtype), fmt::join(tensor.shape, ", "));
 }
 
-// A floating-point number of 8 or 16 bits, with infinities as in IEEE 754.
+// Returns the value of a floating-point number of 8 or 16 bits. It has infinities as in IEEE 754.
 double small_float(unsigned bits, int exponent_bits, int mantissa_bits) {
   const unsigned mantissa = bits & ((1U << mantissa_bits) - 1);
   const unsigned exponent = (bits >> mantissa_bits) & ((1U << exponent_bits) - 1);
@@ -287,8 +290,8 @@ Number number_at(const char* bytes) {
   return number;
 }
 
-// A long double, because large integers need more digits than a double has. Nothing for types without plain
-// numbers.
+// Returns the element as a long double, because large integers have more digits than a double can hold.
+// Returns nothing if the type has no plain numbers.
 std::optional<long double> value_at(Dtype dtype, const char* bytes) {
   switch (dtype) {
     case Dtype::kBool:
@@ -315,7 +318,7 @@ double distance(long double left, long double right) {
   return std::isnan(difference) ? std::numeric_limits<double>::infinity() : static_cast<double>(difference);
 }
 
-// Returns the index in the tensor of element number `element` of the slice.
+// Returns the index of an element in the tensor. `element` is its number in the slice.
 Extents index_of(std::uint64_t element, const Slice& slice) {
   Extents index = slice.offsets;
   for (std::size_t d = index.size(); d-- > 0;) {
@@ -326,7 +329,8 @@ Extents index_of(std::uint64_t element, const Slice& slice) {
   return index;
 }
 
-// Updates `difference` with the largest difference of two elements in these equally long pieces.
+// Compares the elements of two pieces that have the same length. If two of them differ by more than all
+// elements so far, notes this in `difference`.
 void compare_numbers(Dtype dtype, const Slice& piece, const std::string& left, const std::string& right,
                      TensorDifference& difference) {
   const std::size_t size = bits_of(dtype) / 8;
@@ -342,7 +346,7 @@ void compare_numbers(Dtype dtype, const Slice& piece, const std::string& left, c
   }
 }
 
-// Returns how the two tensors differ; an empty text if they are equal.
+// Returns how the two tensors differ. If they are equal, the text in it is empty.
 Expected<TensorDifference> difference_of(const OpenCheckpoint& left, const OpenCheckpoint& right,
                                          const std::string& name, const SavedTensor& in_left,
                                          const SavedTensor& in_right) {

@@ -1,7 +1,7 @@
 // Exports checkpoints as safetensors files, imports such files, and compares two checkpoints.
 //
-// Holds only a few pieces of kExportPieceBytes in memory, whatever the size of a tensor. Verifies everything
-// that it reads from a checkpoint. Blocking.
+// Only a few pieces of kExportPieceBytes are in memory at a time, even if a tensor is large. Everything that
+// is read from a checkpoint is verified. Blocking.
 #pragma once
 
 #include <map>
@@ -20,24 +20,26 @@ struct OpenCheckpoint {
   std::string path;  // of its files
   CheckpointManifest manifest;
 };
-// Errors: those of read_manifest() and with_contents(): kNotFound, kCorrupt, kInvalidArgument.
+// Returns the errors of read_manifest() and with_contents(): kNotFound, kCorrupt and kInvalidArgument.
 Expected<OpenCheckpoint> open_checkpoint(const CheckpointDirectory& directory, CheckpointId id,
                                          bool verified);
 
-// The checkpoint's tensors by their names in an exported file. With `all`: the whole state, with each rank's
-// own tensors as "rank.0.NAME". Without `all`: only the model's tensors, as PyTorch names them.
+// Returns the tensors of the checkpoint by the names that they have in an exported file. With `all`, these
+// are the tensors of the whole state. Then the tensors that each rank has of its own are called
+// "rank.0.NAME". Without `all`, they are only the tensors of the model, with their names in PyTorch.
 std::map<std::string, const SavedTensor*> tensors_of(const CheckpointManifest& manifest, bool all);
 
 struct Written {
   std::size_t tensor_count = 0;
   std::uint64_t size_bytes = 0;
 };
-// Writes tensors_of() into one new file. The file appears complete or not at all.
+// Writes the tensors of tensors_of() into one new file. A crash never leaves a part of the file.
 Expected<Written> export_tensors(const OpenCheckpoint& checkpoint, bool all, const std::string& path);
 
-// Imports such a file into a checkpoint directory without checkpoints, as step `step` of a new attempt. A
-// file exported with `all` restores the whole state; the tensors of any other file become the model's. Checks
-// the file before it writes anything.
+// The result of an import. import_tensors() reads such a file into a checkpoint directory that has no
+// checkpoints. The checkpoint becomes step `step` of a new attempt. If the file was exported with `all`, the
+// whole state is restored. The tensors of any other file become those of the model. The file is checked
+// before anything is written.
 struct Imported {
   CheckpointId id;
   Written written;
@@ -47,11 +49,12 @@ Expected<Imported> import_tensors(const std::string& path, const CheckpointDirec
 
 struct TensorDifference {
   std::string name;
-  // "only in the first", "F32 [3] and F32 [4]", or
-  // "12 of 64 bytes differ, the first is 7; at most 0.5 at [0, 3]"
+  // A text such as "only in the first", "F32 [3] and F32 [4]", or "12 of 64 bytes differ, the first is 7; at
+  // most 0.5 at [0, 3]".
   std::string text;
-  // The largest difference of two elements, and its index. Infinite if only one of them is a number or
-  // finite. Nothing if one checkpoint lacks the tensor, or if its type has no numbers.
+  // The largest difference of two elements, and the index of these elements. The difference is infinite if
+  // only one of the two is a number or is finite. There is none if one checkpoint lacks the tensor, or if the
+  // type of the tensor has no numbers.
   std::optional<double> largest = {};
   Extents at = {};
 };

@@ -1,4 +1,4 @@
-// The seam to the job's input, which goes to one rank.
+// The interface to the job's input, which goes to one rank.
 //
 // Never blocks, and reads no more than requested. One thread.
 #pragma once
@@ -11,12 +11,13 @@ namespace muster::launcher {
 
 class Input {
  public:
-  // Empty text: the input has ended, or cannot be read any more.
+  // Called with the text that was read. The text is empty if the input has ended, or if it cannot be read any
+  // more.
   using OnRead = std::function<void(std::string text)>;
   virtual ~Input() = default;
 
-  // Calls `done` once, as soon as there is input, with 1 to `most` bytes. Never calls `done` before read()
-  // returns. Only one read at a time.
+  // When there is input, calls `done` once, with at least 1 byte and at most `most` bytes. Never calls `done`
+  // before read() returns. Call read() again only after that.
   virtual void read(std::size_t most, OnRead done) = 0;
 };
 

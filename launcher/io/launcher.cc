@@ -44,7 +44,7 @@ void Launcher::close() {
 
 // ---- What happens ----
 
-// First passes on the seconds that the launcher has slept, then events that arrived or became due meanwhile.
+// If the launcher has slept, passes this on first. Events that arrived or became due in the meantime follow.
 void Launcher::post(Event event) {
   if (!performing_) tick_if_due();
   if (!*open_) return;
@@ -228,7 +228,8 @@ void Launcher::perform(const Send& action) {
   session->send(action.attempt, message);
 }
 
-// The core does not add the keys, since the journal records its decisions.
+// The keys are added here and not in the core, because the journal records the core's decisions, and must not
+// contain keys.
 void Launcher::add_keys(AgentId agent, wire::ToAgent& message) const {
   auto& neighbours = std::get<wire::StartWorkers>(message).neighbours;
   if (!parts_.neighbour_key) return neighbours.clear();

@@ -1,8 +1,9 @@
-// The performer of the launcher's decisions: passes events to the controller, and performs its actions.
+// Performs the decisions of the launcher. It passes events to the controller, and performs the actions that
+// the controller returns.
 //
-// Five seams lead outside: machines (fleet/bootstrap.h), the lineage (lineage.h), people (view/view.h), the
-// job's input (input.h), time. Agents talk over sessions. Events that arrive while another one is handled
-// wait for their turn. Decides nothing. For one thread.
+// Five interfaces lead outside: to machines (fleet/bootstrap.h), the lineage (lineage.h), people
+// (view/view.h), the job's input (input.h), and the time. Agents talk over sessions. Events that arrive while
+// another one is handled wait for their turn. It decides nothing. For one thread.
 #pragma once
 
 #include <deque>
@@ -35,8 +36,8 @@ class Launcher final : private Bootstrap::Listener {
     std::function<void()> finished;  // called when the job is over and nothing of it is left
     Controller::Witness witness{};   // called with each event and its decisions
     Input* input = nullptr;          // null: no rank of the plan gets the input
-    // The key that two agents share, by their identity (wire::peer_identity). Empty: agents have no
-    // neighbours.
+    // Returns the key that two agents share. `identity` is that of the pair (wire::peer_identity). If this is
+    // empty, agents have no neighbours.
     std::function<std::string(const std::string& identity)> neighbour_key{};
   };
   Launcher(Plan plan, Parts parts);
@@ -49,16 +50,16 @@ class Launcher final : private Bootstrap::Listener {
   // Ends all conversations, and ignores all events from now on.
   void close();
 
-  // Requests of the user: a signal, and `launch cancel`.
+  // The user can stop the job by a signal or by `launch cancel`.
   void interrupt(int signal) { post(Interrupted{signal}); }
   void cancel(bool now) { post(Cancelled{now}); }
-  // Adds nodes (`launch nodes add`). `hosts`: as --hosts takes them. Returns a line for the user; an error
-  // says why the job cannot have these nodes.
+  // Adds nodes (`launch nodes add`). `hosts` has the same form as --hosts. Returns a line for the user. If
+  // the job cannot have these nodes, the error says why.
   Expected<std::string> add_nodes(const std::string& hosts, bool now);
   // Asks all workers for their stacks. Returns the ranks that will answer.
   std::vector<Rank> ask_for_stacks();
   JobStatus status() const;
-  // How many bytes of the job's input the launcher has read, but no rank has.
+  // Returns how many bytes of the job's input the launcher has read, but no rank has read yet.
   std::size_t unread_input() const { return feed_.unread(); }
   NodeList nodes() const { return list_nodes(plan_, controller_.fleet(), controller_.job()); }
   const Controller& controller() const { return controller_; }

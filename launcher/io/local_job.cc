@@ -10,10 +10,11 @@ namespace muster::launcher {
 
 namespace {
 
-// Agents that take longer than this to come do not compete with this process for a processor any more.
+// The longest time for which publish() waits for the agents. Agents that take longer to come no longer
+// compete with this process for a processor.
 constexpr Duration kPublishLimit = std::chrono::milliseconds(50);
 
-// Chooses the bootstrap (fleet/bootstrap.h) by the plan. A new bootstrap needs a line here.
+// Makes the bootstrap (fleet/bootstrap.h) that the plan needs. A new kind of bootstrap needs a line here.
 std::unique_ptr<Bootstrap> make_bootstrap(const Plan& plan, const LocalJob::Parts& parts) {
   if (!plan.hosts.empty())
     return std::make_unique<RemoteBootstrap>(parts.context.get_executor(), plan, parts.agent_program,
@@ -22,7 +23,7 @@ std::unique_ptr<Bootstrap> make_bootstrap(const Plan& plan, const LocalJob::Part
                                           parts.agents);
 }
 
-// Derives the key from a secret that never leaves this process.
+// Makes the key of two neighbours from a secret that never leaves this process.
 std::string neighbour_key(const net::Key& secret, const std::string& identity) {
   const auto tls = net::Tls::load();
   if (tls) return net::to_hex((*tls)->derive_key(secret, identity));
@@ -91,8 +92,9 @@ void LocalJob::close() {
   bootstrap_->close();
 }
 
-// Runs while the agents prepare the first attempt, so that it does not delay the start, or when they take
-// long. The job goes on if either file fails.
+// Makes job.json and the control socket. Other commands find the job with these. This runs while the agents
+// prepare the first attempt, so it does not delay the start. If the agents take long, it does not wait for
+// them. The job goes on even if it fails.
 void LocalJob::publish() {
   published_ = true;
   if (const Status written = write_job_record(plan_, started_unix_); !written)

@@ -1,5 +1,5 @@
-// Wires one job to this machine: agents are child processes or run through host shells, the lineage is a
-// directory, people read a console and files.
+// Connects one job to this machine. Agents are child processes, or run through host shells. The checkpoints
+// are in a directory. People read a console and files.
 //
 // Owns everything between the performer (launcher.h) and an io_context that it may share with other jobs, and
 // decides nothing. One thread; the parts and the plan outlive it.
@@ -32,8 +32,8 @@ class LocalJob {
     bool quiet = false;
     double started_unix = 0;         // for job.json: when report.json begins to count the job's duration
     std::function<void()> finished;  // called when the job is over and nothing of it is left
-    // Called when the job's phase has changed, before the actions that led there are performed. From kLeaving
-    // on the verdict is known, and no worker is left.
+    // Called when the job has entered another phase. The actions that led to it have not been performed yet.
+    // From kLeaving on, the verdict is known, and no worker is left.
     std::function<void(Phase phase)> phase_changed{};
     AgentPool* agents = nullptr;  // where local agents come from; null: each is a new process
     KeptAgents* kept = nullptr;   // where agents of hosts come from; null: each is a new process
@@ -44,9 +44,10 @@ class LocalJob {
 
   // Call once.
   void begin();
-  // These children of this process have ended; some may belong to other jobs.
+  // Call when these children of this process have ended. Some of them may belong to other jobs.
   void hear_ends(const std::vector<ChildEnd>& ends) { bootstrap_->hear_ends(ends); }
-  // After `finished`: ends all conversations. Run the context until closed(), then destroy the job.
+  // Call after `finished`. It ends all conversations. Then run the context until closed() is true, and
+  // destroy the job.
   void close();
   bool closed() const { return published_ && enquiries_.closed() && bootstrap_->idle(); }
   // Writes what the journal still holds.
@@ -54,7 +55,7 @@ class LocalJob {
 
   Launcher& launcher() { return launcher_; }
   const Job& job() const { return launcher_.controller().job(); }
-  // Lines for the user about rank logs that are incomplete here.
+  // Returns lines that tell the user which logs of ranks are incomplete on this machine.
   std::vector<std::string> missing_logs() const { return view_.missing_logs(); }
 
  private:

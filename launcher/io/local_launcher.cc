@@ -10,7 +10,7 @@ namespace muster::launcher {
 
 namespace {
 
-// A repeated signal of the same process within this time counts once.
+// If the same process sends the same signal twice within this time, the signal counts once.
 constexpr Duration kTwinLimit = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -32,7 +32,8 @@ LocalLauncher::LocalLauncher(const Plan& plan, const Parts& parts)
 void LocalLauncher::run() {
   wait_for_signals();
   job_.begin();
-  // Called only after the start: before, this process would compete with the starting agents for processors.
+  // This is called only after the start of the agents. Before that, this process would compete with them for
+  // processors.
   ask_for_short_slices();
   context_.run();
   job_.close();
@@ -65,7 +66,8 @@ void LocalLauncher::read_signals() {
   if (children && local_) job_.hear_ends(reap_children());
 }
 
-// Whether this is the same signal once more: timeout(1) and others signal their child, then its whole group.
+// Returns whether this is the same signal once more. timeout(1) and others send a signal to their child
+// first, and then to its whole group.
 bool LocalLauncher::is_twin(int signal, std::int64_t sender) {
   const TimePoint now = time_.now();
   const bool twin = sender != 0 && signal == last_signal_.signal && sender == last_signal_.sender &&

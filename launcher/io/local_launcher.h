@@ -1,7 +1,8 @@
-// Runs one job in this process until it is over: its wiring (local_job.h), and the user's signals.
+// Runs one job in this process until it is over. It connects the job to this machine (local_job.h), and takes
+// the user's signals.
 //
-// Owns an io_context's run, and decides nothing but that two equal signals may be one. One thread; the parts
-// outlive it.
+// It runs the io_context. The only thing that it decides is whether two equal signals are one. One thread;
+// the parts outlive it.
 #pragma once
 
 #include "launcher/io/local_job.h"
@@ -25,10 +26,10 @@ class LocalLauncher {
   LocalLauncher& operator=(const LocalLauncher&) = delete;
   ~LocalLauncher() { signals_.release(); }
 
-  // Returns when the job is over and nothing of it is left. job() then has the result.
+  // Returns when the job is over and nothing of it is left. After that, job() has the result.
   void run();
   const Job& job() const { return job_.job(); }
-  // Lines for the user about rank logs that are incomplete here.
+  // Returns lines that tell the user which logs of ranks are incomplete on this machine.
   std::vector<std::string> missing_logs() const { return job_.missing_logs(); }
 
  private:

@@ -10,7 +10,8 @@ namespace {
 
 using By = AttemptDenied::By;
 
-// Returns `fence` for an error that says that another launch owns the directory, kDisk for other errors.
+// Returns who denied an attempt. If the error says that another launch owns the directory, this is `fence`.
+// For other errors it is kDisk.
 By denied_by(const Error& error, By fence) {
   return error.code() == ErrorCode::kFenced ? fence : By::kDisk;
 }
@@ -22,7 +23,7 @@ void LocalLineage::begin_attempt(const BeginAttempt& wish, OnBegun begun, OnDeni
     const Status newest = directory_.check_newest(wish.last);
     if (!newest) return denied({denied_by(newest.error(), By::kNewerLaunch), newest.error(), wish.question});
   }
-  // `launch` found the directory unused at its start, but another launch may have begun since.
+  // When `launch` started, no other launch used the directory. But one may have begun since.
   const auto record = directory_.begin_attempt(job_id_, wish.take_over);
   if (!record) return denied({denied_by(record.error(), By::kLivingLaunch), record.error(), wish.question});
   std::optional<std::uint64_t> step;

@@ -1,6 +1,6 @@
-// The lineage in a checkpoint directory.
+// A lineage (lineage.h) that is stored in a checkpoint directory.
 //
-// Blocking: reads and writes the directory in the call, and answers before the call returns. One thread.
+// Blocking: each call reads and writes the directory, and answers before it returns. One thread.
 #pragma once
 
 #include "common/checkpoint/directory.h"
@@ -10,7 +10,8 @@ namespace muster::launcher {
 
 class LocalLineage final : public Lineage {
  public:
-  // `path`: the checkpoint directory. If it is empty, no other function may be called.
+  // `path` is the checkpoint directory. If it is empty, the job has none, and no other function may be
+  // called.
   LocalLineage(std::string path, std::string job_id)
       : directory_(std::move(path)), job_id_(std::move(job_id)) {}
   void begin_attempt(const BeginAttempt& wish, OnBegun begun, OnDenied denied) override;

@@ -19,9 +19,9 @@ namespace {
 
 constexpr Duration kForegroundPause = std::chrono::milliseconds(500);
 
-// Opens a pipe or a terminal once more, so that it is non-blocking here and blocks for others as before.
-// Copies the descriptor of anything else: a file that is opened again would be read from its beginning; a
-// socket or another user's pipe cannot be opened again.
+// Opens stdin. If it is a pipe or a terminal, opens it once more. So it is non-blocking here, and still
+// blocks for other programs. Otherwise copies the descriptor. A file that is opened again would be read from
+// its beginning. A socket, or a pipe of another user, cannot be opened again.
 int open_input() {
   struct stat status{};
   const bool known = fstat(STDIN_FILENO, &status) == 0;
@@ -46,7 +46,8 @@ StandardInput::StandardInput(const asio::any_io_executor& executor,
       input_(executor, open_input()),
       timer_(executor),
       is_terminal_(isatty(STDIN_FILENO) != 0) {
-  // With SIGTTIN ignored, reading from a terminal in the background fails and does not stop this process.
+  // SIGTTIN would stop this process if it read from a terminal in the background. If it is ignored, the read
+  // fails instead.
   if (is_terminal_) signal(SIGTTIN, SIG_IGN);
 }
 
@@ -66,7 +67,8 @@ void StandardInput::close(std::size_t unread) {
   input_.close(ignored);
 }
 
-// Waits for input, then calls take(). For a regular file async_wait() fails at once, and take() can read.
+// Waits for input, and then calls take(). If stdin is a regular file, async_wait() fails at once, and take()
+// can read.
 void StandardInput::wait() {
   input_.async_wait(asio::posix::stream_descriptor::wait_read,
                     [this](const boost::system::error_code& error) {
@@ -82,7 +84,7 @@ void StandardInput::wait_for_foreground() {
 }
 
 void StandardInput::take() {
-  // If another program has read the input first, waits again.
+  // Another program may have read the input first. In this case this function waits again.
   pollfd now{input_.native_handle(), POLLIN, 0};
   if (poll(&now, 1, 0) == 0) return wait();
   std::string text(most_, '\0');

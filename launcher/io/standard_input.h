@@ -1,8 +1,8 @@
-// This process's stdin as the job's input: a terminal, a pipe, a file.
+// The stdin of this process, which is the job's input. It can be a terminal, a pipe or a file.
 //
-// Does not change the flags of the terminal or pipe, since other programs may share it. In the background it
-// reads nothing from a terminal, and the terminal does not stop this process; the typed text arrives when the
-// job is in the foreground again. One thread.
+// Does not change the flags of the terminal or pipe, since other programs may share it. While this process is
+// in the background, it reads nothing from a terminal, and the terminal does not stop it. The text that is
+// typed then arrives when the process is in the foreground again. One thread.
 #pragma once
 
 #include "common/net/asio.h"
@@ -10,20 +10,21 @@
 
 namespace muster::launcher {
 
-// Whether somebody has given this process input: a pipe or a file, and no terminal or device.
+// Returns whether somebody has given input to this process. This is so if stdin is a pipe or a file, and not
+// if it is a terminal or another device.
 bool has_standard_input();
 
 class StandardInput final : public Input {
  public:
-  // Calls `say` with the reason if the input cannot be read any more.
+  // If the input cannot be read any more, calls `say` with the reason.
   StandardInput(const asio::any_io_executor& executor, std::function<void(const std::string&)> say);
   StandardInput(const StandardInput&) = delete;
   StandardInput& operator=(const StandardInput&) = delete;
 
   void read(std::size_t most, OnRead done) override;
-  // `unread`: the number of bytes read last that no rank has got. If stdin is a file, seeks back by this
-  // number, so that the next reader of stdin finds these bytes: for example a shell's loop over the lines of
-  // the file.
+  // `unread` says how many of the bytes that were read last were not passed to any rank. If stdin is a file,
+  // this seeks back by that number. So the next reader of stdin finds these bytes. Such a reader is a shell's
+  // loop over the lines of the file.
   void close(std::size_t unread);
 
  private:

@@ -11,7 +11,7 @@
 
 namespace muster::launcher {
 
-// The argument of functions that prepare a job; outlives their calls.
+// The argument of the functions that prepare a job. It has to outlive their calls.
 struct BeforeJob {
   int signals;  // a signalfd: INT, TERM, HUP or QUIT ends the preparation; -1: no signals
   std::function<void(const std::string&)> say;
@@ -20,8 +20,9 @@ struct BeforeJob {
 // Waits for the first of these signals.
 class StopSignal {
  public:
-  // Calls `on_signal` once, with the number of the first INT, TERM, HUP or QUIT that arrives at `signals`, a
-  // signalfd that the caller keeps. With -1 it never calls `on_signal`, and signals keep their usual effect.
+  // `signals` is a signalfd that the caller keeps. When the first INT, TERM, HUP or QUIT arrives there, calls
+  // `on_signal` once, with the number of the signal. If `signals` is -1, never calls `on_signal`, and signals
+  // have their usual effect.
   StopSignal(asio::io_context& context, int signals, std::function<void(int)> on_signal)
       : signals_(context), on_signal_(std::move(on_signal)) {
     if (signals < 0) return;

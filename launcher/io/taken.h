@@ -1,5 +1,5 @@
-// A function to call when `bytes` of a worker's output need no longer be kept: their reader has taken them,
-// or they were thrown away.
+// A function that is called when `bytes` of a worker's output need not be kept any longer. Either their
+// reader has taken them, or they were thrown away.
 #pragma once
 
 #include <cstddef>

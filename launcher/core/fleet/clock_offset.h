@@ -1,4 +1,4 @@
-// How far an agent's clock is ahead of ours, estimated from its answers to pings.
+// Estimates how far an agent's clock is ahead of the launcher's, from the agent's answers to pings.
 //
 // The estimate assumes that the agent answered in the middle of the round trip. The shorter the round trip,
 // the smaller the error. Clocks drift apart by about 20 microseconds a second, so only the best answer of the
@@ -17,12 +17,12 @@ namespace muster::launcher {
 
 class ClockOffset {
  public:
-  // The best answer of a period counts until the end of the next period.
+  // The best answer of one period counts until the end of the next period.
   static constexpr Duration kPeriod = std::chrono::minutes(2);
 
-  // take_answer() returns answer 1, then the best of answers 2 to kFirstAnswers, and then the best answer of
-  // each pause. The first pause has the length kFirstPause. Each next pause is twice as long, at most
-  // kLongestPause.
+  // Says which answers take_answer() returns. First it returns answer 1. Then it returns the best of answers
+  // 2 to kFirstAnswers, and after that the best answer of each pause. The first pause has the length
+  // kFirstPause. Each next pause is twice as long, but never longer than kLongestPause.
   static constexpr int kFirstAnswers = 16;
   static constexpr Duration kFirstPause = std::chrono::seconds(1);
   static constexpr Duration kLongestPause = std::chrono::seconds(16);
@@ -33,17 +33,19 @@ class ClockOffset {
   };
 
   void on(const wire::Pong& pong, TimePoint now);
-  // Converts the time `there` of the agent's clock to the launcher's clock. Returns at most `now`.
+  // Converts `there`, a time of the agent's clock, to the launcher's clock. Never returns a time after `now`.
   std::int64_t here(std::int64_t there, TimePoint now) const;
-  // For traces: returns the best answer since the last one returned; nullopt if no answer is due.
+  // For traces. If an answer is due, returns the best one since the last that was returned. Otherwise returns
+  // nullopt.
   std::optional<Answer> take_answer(TimePoint now);
-  // Whether the launcher should ping again at once for a trace, because it has only few answers so far.
+  // Returns whether the launcher should ping again at once. For a trace, it should while there are only few
+  // answers.
   bool wants_more() const { return answer_count_ < kFirstAnswers; }
 
  private:
   static void keep_better(std::optional<Answer>& best, const Answer& answer);
 
-  // The best answers of the current period and of the previous one.
+  // The best answer of the current period, and the best of the period before it.
   std::optional<Answer> current_;
   std::optional<Answer> previous_;
   TimePoint period_end_;

@@ -8,7 +8,7 @@ namespace muster::launcher {
 
 namespace {
 
-// `source` can contain shell variables, which sh expands in the returned word.
+// Returns a mount as one word of a shell. `source` can contain shell variables. sh expands them in the word.
 std::string mount_word(std::string_view type, const std::string& source, const std::string& destination,
                        bool read_only) {
   return fmt::format("--mount=type={},source={},target={}{}", type, source, destination,
@@ -82,7 +82,8 @@ std::string pull_script(std::string_view image) {
   return fmt::format("exec docker pull -q \"{}\"", image);
 }
 
-// Finds the container by its labels, because a container of another incarnation may have the name by now.
+// The container is found by its labels and not by its name, because a container of another incarnation may
+// have the name by now.
 std::string kill_container_script(const Plan& plan, AgentId agent) {
   return fmt::format(
       R"sh(docker ps -q {} --filter "label={}={}" | while read -r i; do docker kill $i; done)sh",

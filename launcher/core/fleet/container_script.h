@@ -1,5 +1,5 @@
-// Scripts for a host's shell, as in host_script.h, for agents that run in containers of the host's own Docker
-// engine. The scripts call `docker`. Pure.
+// Scripts for the shell of a host, as in host_script.h. These are for agents in containers. The containers
+// run on the host's own Docker engine. The scripts call `docker`. Pure.
 #pragma once
 
 #include <string>
@@ -11,16 +11,17 @@
 
 namespace muster::launcher {
 
-// The script checks the agent's files as start_script() does, and mounts them into the container.
-// `module_in_container`: the path where the agent looks for its TLS module.
+// Returns a script that checks the agent's files as start_script() does, and mounts them into the container.
+// `module_in_container` is the path at which the agent looks for its TLS module.
 std::string start_container_script(const Plan& plan, AgentId agent, const AgentPlace& place,
                                    const std::string& module_in_container,
                                    const std::vector<std::string>& arguments);
 std::string pull_script(std::string_view image);
-// Kills the container of this incarnation, if it runs; leaves other incarnations with the same name alone.
+// Kills the container of this incarnation if it runs. A container of another incarnation may have the same
+// name. It is not killed.
 std::string kill_container_script(const Plan& plan, AgentId agent);
-// The script prints the same as `agent --sweep`. It counts a container of the node as a leftover if the
-// container's incarnation is below `below.incarnation`, or if `below.incarnation` is 0.
+// Returns a script that prints the same as `agent --sweep`. A container of the node is a leftover if its
+// incarnation is below `below.incarnation`. If `below.incarnation` is 0, each container of the node is one.
 std::string sweep_container_script(const Plan& plan, AgentId below, bool kill);
 
 }  // namespace muster::launcher

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// `text`: NAME=SOFT[:HARD]; the caller has checked it.
+// `text` has the form NAME=SOFT[:HARD]. The caller has checked this.
 Json ulimit(std::string_view text) {
   const std::size_t equals = text.find('=');
   const auto limits = split(text.substr(std::min(equals + 1, text.size())), ':');
@@ -23,7 +23,7 @@ Json ulimit(std::string_view text) {
   return {{"Name", text.substr(0, equals)}, {"Soft", soft}, {"Hard", hard}};
 }
 
-// `text`: HERE[:THERE[:PERMISSIONS]] or HERE:PERMISSIONS.
+// Reads the value of --device, which has the form HERE[:THERE[:PERMISSIONS]] or HERE:PERMISSIONS.
 Json device(std::string_view text) {
   const auto parts = split(text, ':');
   const bool has_place = parts.size() > 1 && parts[1].starts_with('/');
@@ -38,7 +38,7 @@ void set_pair(Json& map, std::string_view text, char separator) {
   map[std::string(text.substr(0, at))] = at == std::string_view::npos ? "" : text.substr(at + 1);
 }
 
-// Puts the argument into the request's body as `docker run` would.
+// Puts the argument into the body of the request, in the place where `docker run` would put it.
 void add_argument(Json& body, const ContainerArgument& argument) {
   constexpr std::pair<std::string_view, const char*> kLists[] = {{"add-host", "ExtraHosts"},
                                                                  {"cap-add", "CapAdd"},
@@ -91,7 +91,7 @@ std::string hostname_of(NodeId node) {
   return fmt::format("node{}", node);
 }
 
-// `text` is the advice for a message of the engine that contains any of `parts`.
+// If a message of the engine contains one of `parts`, `text` is the advice for it.
 struct Advice {
   std::vector<std::string_view> parts;
   const char* text;
@@ -162,7 +162,7 @@ std::string container_body(const Plan& plan, AgentId agent, const std::vector<st
   }
   std::vector<std::string> command{kAgentInContainer};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  // The engine must not log stdout, because the agent first sends frames over it.
+  // The agent sends frames over its stdout at first. So the engine must not log it.
   Json host = {{"AutoRemove", true},
                {"LogConfig", {{"Type", "none"}}},
                {"NetworkMode", network},
@@ -206,7 +206,8 @@ std::string container_body(const Plan& plan, AgentId agent, const std::vector<st
   return body.dump();
 }
 
-// Returns the whole request for the container, but without the labels, which name the job and the node.
+// Returns the whole request for the container, but without the labels, because these name the job and the
+// node. Returns "" if the container is in a network that the job creates.
 std::string container_place(const Plan& plan, NodeId node, const ContainerSurroundings& here) {
   if (network_of(plan, here) == network_name(plan)) return "";
   Json body = Json::parse(container_body(plan, {node, Incarnation(1)}, {}, here));

@@ -21,7 +21,7 @@ inline constexpr const char* kIncarnationLabel = "muster.incarnation";
 inline constexpr const char* kLauncherLabel = "muster.launcher";
 inline constexpr const char* kAgentInContainer = "/muster/bin/agent";
 
-// Facts about this machine that the plan does not have.
+// Facts about this machine that the plan does not contain.
 struct ContainerSurroundings {
   std::string user;               // UID:GID of the caller
   std::vector<Mount> programs;    // agent, its TLS module, launcher
@@ -30,22 +30,23 @@ struct ContainerSurroundings {
   bool has_bridge = false;        // the engine has Docker's default network
 };
 
-// "muster-JOB-K", the plan's name for the node's host.
+// Returns a name such as "muster-JOB-K". In the plan, this is the name of the node's host.
 const std::string& container_name(const Plan& plan, NodeId node);
-// "muster-JOB", the network that the job creates.
+// Returns the name "muster-JOB". This is the network that the job creates.
 std::string network_name(const Plan& plan);
 // Returns the network of the job's containers:
-// - that of --network, if given;
-// - "bridge", if the job has only one container and the engine has that network;
-// - otherwise network_name().
+// - If --network is given, it is that network.
+// - If the job has only one container, and the engine has the network "bridge", it is "bridge".
+// - Otherwise it is network_name().
 std::string network_of(const Plan& plan, const ContainerSurroundings& here);
 
-// Body of POST /containers/create. `arguments`: of the agent. With --stays among them, the container gets
-// kStaysLabel in place of kJobLabel.
+// Returns the body of POST /containers/create. `arguments` are those of the agent. If --stays is among them,
+// the container gets the label kStaysLabel, and not kJobLabel.
 std::string container_body(const Plan& plan, AgentId agent, const std::vector<std::string>& arguments,
                            const ContainerSurroundings& here);
-// Returns the container's settings as one text. A container can serve a node of a later job if both nodes
-// have the same text. Returns "" if the container is in the job's own network, and so serves only this job.
+// Returns the settings of the container as one text. If two nodes of different jobs have the same text, the
+// container of one can also serve the other. Returns "" if the container is in a network that the job has
+// made. Such a container serves only this job.
 std::string container_place(const Plan& plan, NodeId node, const ContainerSurroundings& here);
 // Body of POST /networks/create.
 std::string network_body(const Plan& plan, const std::string& launcher);
@@ -62,7 +63,8 @@ std::string percent_encoded(std::string_view text);
 
 // Advice for a message of the engine, or "".
 std::string container_advice(std::string_view message);
-// Whether the message means that the engine will refuse retries until a person fixes the cause.
+// Returns whether the message shows a lasting problem. If so, the engine will refuse each retry until a
+// person solves it.
 bool is_lasting_refusal(std::string_view message);
 // Returns the message, followed by the advice if there is any.
 std::string with_container_advice(const std::string& message);

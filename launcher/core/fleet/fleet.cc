@@ -65,7 +65,8 @@ void Fleet::listen_for(NodeId id, TimePoint from) {
   order_.insert(std::move(place));
 }
 
-// Refuses a late connection of an agent that was replaced or killed, and the second connection of an agent.
+// Refuses a connection if its agent was replaced or killed before it came. Also refuses a second connection
+// of the same agent.
 void Fleet::handle(const AgentConnected& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr || node->presence != Presence::kComing || !node->process || node->connection)
@@ -75,9 +76,9 @@ void Fleet::handle(const AgentConnected& event, TimePoint now) {
   decide(AcceptConnection{event.agent, event.connection}, "its agent was started and is expected");
 }
 
-// Waits a moment for the end of the agent's process, because its exit status tells the cause. The kernel
-// reports that end right after it has closed the process's connections. If the process has ended already, the
-// fleet has now read everything that the agent sent, and the node is lost.
+// Only the exit status of the agent's process tells the cause. So this waits a moment for the end of the
+// process. The kernel reports that end right after it has closed the connections of the process. If the
+// process has ended already, the fleet has now read everything that the agent sent. Then the node is lost.
 void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr || node->connection != event.connection) return;
@@ -85,7 +86,7 @@ void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
   if (!node->ends_since) node->ends_since = now;
   if (!node->process) return lose(event.agent.node, now);
   if (releasing_) return;
-  // An agent without a connection is useless, and must end before its successor starts.
+  // An agent without a connection is useless. It has to end before its successor starts.
   if (event.unreadable.empty()) return half_gone_.push_back({event.agent, now});
   kill_for(event.agent, *node, "sent an unreadable frame: " + event.unreadable);
 }
@@ -152,8 +153,8 @@ bool Fleet::is_named(const Leftover& left) const {
          });
 }
 
-// Forgets the pids of ended processes, because other processes may get them. Keeps all pids that living
-// agents have reported, because `left` does not contain each of those.
+// When a process has ended, another process may get its pid. So this forgets the pids of ended processes. It
+// keeps all pids that living agents have reported, because `left` does not contain each of those.
 void Fleet::forget_ended(const std::vector<Leftover>& left) {
   for (auto& [id, pids] : named_) {
     if (alive(id)) continue;
@@ -197,7 +198,8 @@ void Fleet::check_silence(TimePoint now) {
     const std::string how = fmt::format("its agent {} for {:g} s",
                                         node.presence == Presence::kComing ? "did not appear" : "was silent",
                                         in_seconds(limits_.silence));
-    // The node counts as lost from the agent's last sign of life: failures after it may follow from the loss.
+    // The node counts as lost from the last sign of life of its agent, because failures after that may follow
+    // from the loss.
     const TimePoint last_heard = std::max(node.last_heard, forgiven_);
     const bool had_joined = node.presence == Presence::kThere;
     FleetDecisions decisions = drop(id, last_heard, how, now);
@@ -231,8 +233,8 @@ void Fleet::kill_for(AgentId agent, Node& node, std::string why) {
 
 void Fleet::lose(NodeId id, TimePoint now) {
   const Node& node = at(id);
-  // The node counts as lost from the first end, of its process or its connection: failures elsewhere after
-  // that moment may follow from the loss.
+  // The two ends of a lost node are those of its process and of its connection. The node counts as lost from
+  // the first of the two. Failures of other nodes after that moment may follow from the loss.
   const TimePoint lost_at = node.ends_since.value_or(now);
   NodeLost lost{id, lost_at, node.how, node.end, node.presence == Presence::kThere};
   forget(id, lost_at);
@@ -240,7 +242,8 @@ void Fleet::lose(NodeId id, TimePoint now) {
   outcome_.news.emplace_back(std::move(lost));
 }
 
-// An agent that never joined does not count towards exclusion: its host may only be unreachable for a while.
+// If an agent never joined, its loss does not count towards exclusion, because its host may only be
+// unreachable for a while.
 void Fleet::forget(NodeId id, TimePoint lost_at) {
   Node& node = at(id);
   const bool had_joined = node.presence == Presence::kThere;

@@ -1,5 +1,5 @@
-// The agents of a job: which nodes have one, in which incarnation, which agents the fleet listens to, when a
-// node counts as lost, and the leftovers of lost agents.
+// The agents of a job. The fleet knows which nodes have an agent, and in which incarnation. It decides which
+// agents it listens to, and when a node counts as lost. It also looks after the leftovers of lost agents.
 //
 // Nodes can be added at any time. An agent has a process and a connection. If only one of the two has ended,
 // the agent is half gone, and the fleet waits for the second end for at most kHalfGoneLimit. It kills silent
@@ -22,13 +22,13 @@
 
 namespace muster::launcher {
 
-// A node that was lost twice within a window is not used for a while.
+// If a node was lost twice within a window of time, it is not used for a while.
 struct ExclusionLimits {
   Duration window{};     // longest time between two losses that lead to an exclusion
   Duration exclusion{};  // length of the exclusion, from the last loss on
 };
 
-// `losses`: oldest first; the last two count.
+// Returns whether the node is excluded. `losses` has the oldest loss first. Only the last two count.
 inline bool is_excluded(const std::vector<TimePoint>& losses, const ExclusionLimits& limits, TimePoint now) {
   if (losses.size() < 2) return false;
   const TimePoint last = losses.back();
@@ -37,8 +37,8 @@ inline bool is_excluded(const std::vector<TimePoint>& losses, const ExclusionLim
 
 struct FleetLimits {
   Duration silence{};  // an agent that sends nothing for this long is lost
-  // True: the bootstrap itself reports a failed start. Silence then counts only from the agent's connection,
-  // because a start can take long. False: silence counts from the start.
+  // If true, the bootstrap itself reports a start that failed. A start can take long, so an agent counts as
+  // silent only from its connection on. If false, it counts as silent from its start on.
   bool starts_are_watched = false;
   std::string version{};  // of Muster; agents of another version are refused
   ExclusionLimits exclusion{};
@@ -46,13 +46,14 @@ struct FleetLimits {
 
 class Fleet {
  public:
-  // How long the fleet waits for the second end of a half-gone agent: of its process or of its connection.
+  // An agent is half gone if only its process or only its connection has ended. The fleet waits this long for
+  // the end of the other one.
   static constexpr Duration kHalfGoneLimit = std::chrono::seconds(1);
   // When an agent ends, its guardian process kills the agent's leftovers within milliseconds. If leftovers
-  // live longer than this limit, the guardian has ended, too, and the fleet kills them.
+  // live longer than this limit, the guardian has ended, too. Then the fleet kills the leftovers.
   static constexpr Duration kLeftoverLimit = std::chrono::seconds(2);
-  // Leftovers that are alive this long after the first kill count as unkillable; the fleet looks for them
-  // less often.
+  // If leftovers are alive this long after they were killed for the first time, they count as unkillable. The
+  // fleet then looks for them less often.
   static constexpr Duration kUnkillableLimit = std::chrono::seconds(1);
   static constexpr Duration kCheckPeriod = std::chrono::milliseconds(20);
   static constexpr Duration kUnkillableCheckPeriod = std::chrono::seconds(1);
@@ -63,38 +64,41 @@ class Fleet {
   };
   explicit Fleet(FleetLimits limits) : limits_(std::move(limits)) {}
 
-  // Decides about one event: AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid or LeftoversSeen.
+  // Decides about one event. It is AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid or
+  // LeftoversSeen.
   template <class Event>
   Outcome on(const Event& event, TimePoint now) {
     handle(event, now);
     return std::exchange(outcome_, {});
   }
-  // Decides about everything due at `now`. `noticed_late`: the launcher could not receive for a while;
-  // silence before `now` does not count.
+  // Decides about everything that is due at `now`. `noticed_late` says that the launcher could not receive
+  // for a while. Then the agents' silence before `now` does not count.
   Outcome on_time(TimePoint now, bool noticed_late);
   std::optional<TimePoint> next_deadline() const;
-  // Call when the launcher itself could not receive for `time`. The agents' silence does not include this
-  // time.
+  // Call when the launcher itself was unable to receive for `time`. This time does not count as silence of
+  // the agents.
   void slept(Duration time) { slept_ += time; }
 
-  // Adds a node that the job may use from now on; it has no agent yet.
+  // Adds a node that the job may use from now on. The node has no agent yet.
   void add(NodeId node);
-  // Starts the next incarnation of the node's agent. The node must be without an agent.
+  // Starts the next incarnation of the node's agent. The node must not have an agent.
   FleetDecisions hire(NodeId node, TimePoint now, std::string reason);
-  // Kills the node's agent, and counts the node as lost at `lost_at`. Sends no NodeLost, because the caller
-  // knows.
+  // Kills the node's agent. The node counts as lost from `lost_at` on. No NodeLost is sent, because the
+  // caller knows of the loss.
   FleetDecisions drop(NodeId node, TimePoint lost_at, const std::string& why, TimePoint now);
-  // From now on, does not wait for the leftovers that LeftoversRemain has reported.
+  // Leftovers that LeftoversRemain has reported are no longer waited for.
   void leave_leftovers_behind();
-  // Call when the job is over: the end of an agent no longer counts towards exclusion.
+  // Call when the job is over. From then on, the end of an agent does not count towards exclusion.
   void release() { releasing_ = true; }
 
-  // kAbsent: the node has no agent. kComing: an agent was started. kThere: the agent has sent Hello.
+  // An agent is in one of these states. With kAbsent, the node has none. With kComing, it was started. With
+  // kThere, it has sent Hello.
   enum class Presence { kAbsent, kComing, kThere };
   Presence presence(NodeId node) const { return at(node).presence; }
   Incarnation incarnation(NodeId node) const { return at(node).incarnation; }  // of its newest agent
   bool alive(NodeId node) const { return presence(node) != Presence::kAbsent; }
-  // Whether messages of this agent count: no newer agent of its node was started, and the node is not lost.
+  // Returns whether messages of this agent count. They do if no newer agent of its node was started, and if
+  // the node is not lost.
   bool listens_to(AgentId agent) const;
   bool heard_since(AgentId agent, TimePoint when) const {
     return listens_to(agent) && at(agent.node).last_heard > when;
@@ -107,10 +111,11 @@ class Fleet {
   std::size_t size() const { return nodes_.size(); }
   std::size_t alive_count() const { return nodes_.size() - absent_.size(); }
   std::size_t there_count() const { return there_count_; }
-  // Whether output of any rank waits for its reader, according to the agents' last reports. Looks at every
-  // node.
+  // Returns whether output of any rank is waiting for its reader. The last reports of the agents say this.
+  // This function looks at all nodes.
   bool output_waits() const;
-  // Whether the node is excluded because it was lost too often. Without a node, returns all excluded nodes.
+  // Returns whether the node is excluded because it was lost too often. The second function returns all
+  // excluded nodes.
   bool excluded(NodeId node, TimePoint now) const;
   std::vector<NodeId> excluded(TimePoint now) const;
   std::optional<ConnectionId> connection_of(NodeId node) const { return at(node).connection; }
@@ -120,7 +125,8 @@ class Fleet {
   void fields(Archive& archive) {
     archive(nodes_, forgiven_, slept_, half_gone_, leftovers_, named_, left_behind_, releasing_);
   }
-  // Call after reading the fields: derives the other members. Returns false if the fields are inconsistent.
+  // Call after reading the fields. Computes the other members from them. Returns false if the fields are
+  // inconsistent.
   bool restored();
 
  private:
@@ -138,15 +144,15 @@ class Fleet {
     std::vector<TimePoint> losses{};        // only losses of agents that had joined
     bool output_waits = false;              // of some rank, according to the agent's last report
 
-    // Does not count time in which the launcher slept. The node with the earliest value reaches the silence
-    // limit first.
+    // The launcher may have slept, and this time does not count. The node with the earliest value is the
+    // first to reach the limit for silence.
     TimePoint silent_since() const { return last_heard - slept; }
   };
   struct HalfGone {
     AgentId agent;
     TimePoint since;
   };
-  // The node, if known, and the pid: two hosts may use the same pid.
+  // The pid, and the node if it is known. Processes on two hosts may have the same pid.
   using Process = std::pair<std::optional<NodeId>, std::int32_t>;
   struct Leftovers {  // while the fleet waits for the end of leftovers
     TimePoint since;  // the newest loss
@@ -163,7 +169,7 @@ class Fleet {
 
   Node& at(NodeId node) { return nodes_.at(node); }
   const Node& at(NodeId node) const { return nodes_.at(node); }
-  // The agent's node; nullptr unless listens_to(agent).
+  // Returns the agent's node. Returns nullptr if listens_to(agent) is false.
   Node* find(AgentId agent);
   bool is_listened_for(const Node& node) const {
     return node.presence != Presence::kAbsent &&
@@ -198,8 +204,8 @@ class Fleet {
   Duration slept_{};                              // total time in which the launcher did not receive
   std::deque<HalfGone> half_gone_;
   std::optional<Leftovers> leftovers_;
-  // Leftovers that the fleet does not wait for: the pids that a node's agent has reported, and those left
-  // behind.
+  // The fleet does not wait for these leftovers. named_ has the pids that the agent of each node has
+  // reported. left_behind_ has the processes that were left behind.
   std::map<NodeId, std::set<std::int32_t>> named_;
   std::set<Process> left_behind_;
   bool releasing_ = false;

@@ -1,8 +1,8 @@
-// The events of a job's agents, the actions that the fleet decides on, and its news for the job: plain
-// values, for fleet.h.
+// Values for fleet.h: the events of a job's agents, the actions that the fleet decides on, and the news that
+// it has for the job. Plain values.
 //
-// Node and incarnation name an agent. Messages of earlier incarnations than the node's newest are stale
-// (Fleet::listens_to()); fleet and job ignore them.
+// An agent is named by its node and its incarnation. Messages of all incarnations of a node except the newest
+// are out of date (Fleet::listens_to()). The fleet and the job ignore them.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@
 
 namespace muster::launcher {
 
-// Counts the channels that agents opened, from 1.
+// Numbers the channels that agents have opened. The first one has number 1.
 using ConnectionId = Id<struct ConnectionTag, std::uint64_t>;
 
 // ---- Events ----
@@ -25,7 +25,8 @@ struct AgentConnected {
   AgentId agent;
   ConnectionId connection;
 };
-// The agent or the network closed the connection, or a frame was unreadable. Not sent after CloseConnection.
+// The connection is closed. The agent or the network closed it, or a frame could not be read. This event does
+// not follow CloseConnection.
 struct ConnectionClosed {
   AgentId agent;
   ConnectionId connection;
@@ -92,7 +93,8 @@ struct NodeLost {
   bool had_joined = false;          // its agent had sent Hello
 };
 struct LeftoversGone {};  // no process of a lost or killed agent is left
-// Some leftovers survived a kill: LeftoversGone may never come. Sent again if more turn out to survive.
+// Some leftovers have survived a kill, so LeftoversGone may never come. If it turns out later that more have
+// survived, this is sent again.
 struct LeftoversRemain {
   std::vector<Leftover> left;  // only those not reported before
 };

@@ -8,7 +8,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Returns the parts of the version that are numbers, up to the first part that is not a number.
+// Returns the parts of the version that are numbers. Stops at the first part that is not a number.
 std::vector<std::uint32_t> numbers_of(std::string_view version) {
   std::vector<std::uint32_t> numbers;
   for (const std::string_view part : split(version, '.')) {

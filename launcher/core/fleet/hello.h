@@ -1,5 +1,5 @@
-// Checks that an agent that sends Hello is the one that was started: the same node, incarnation and version
-// of Muster. Pure.
+// Checks that an agent that sends Hello is the one that was started. Its node, incarnation and version of
+// Muster must be the same. Pure.
 //
 // The caller decides what follows from a mismatch. Frames of another protocol version are refused earlier
 // (frame.h).
@@ -18,8 +18,8 @@ struct ExpectedAgent {
   std::string_view version;  // this program's
 };
 
-// Errors: kInvalidArgument for another version (the message says which side is older, and what to do),
-// kFenced for an incarnation that was replaced, kCorrupt for another node.
+// Returns kInvalidArgument if the agent has another version. The message says which side is older, and what
+// to do. Returns kFenced if the incarnation was replaced, and kCorrupt if the agent is one of another node.
 Status check_hello(const wire::Hello& hello, const ExpectedAgent& expected);
 
 }  // namespace muster::launcher

@@ -16,16 +16,17 @@ namespace {
 constexpr std::string_view kCache = "$HOME/.cache/muster/agent";
 constexpr int kSshFailed = 255;
 
-// Succeeds if the user owns the two files in the directory $d, and they have this digest.
+// Returns a script. It succeeds if the user owns the directory $d and the two files in it, and if the files
+// have this digest.
 std::string check_script(const AgentPlace& place) {
   return fmt::format(R"sh(test -O "$d" && test -O "$d/{0}" && test -O "$d/{1}" && )sh"
                      R"sh(test "$(cat "$d/{0}" "$d/{1}" 2>/dev/null | sha256sum)" = "{2}  -")sh",
                      kAgentFile, place.module, place.digest);
 }
 
-// Like check_script(), but skips the digest if the files passed an earlier check, which left links to them in
-// $d/ok, and have not been written since. For such files shell built-ins are enough. To start another program
-// would take longer than to start the agent.
+// Like check_script(), but the returned script skips the digest where it can. It can if the files have passed
+// an earlier check and have not been written since. That check has left links to them in $d/ok. Shell
+// built-ins are enough to find this out. To start another program would take longer than to start the agent.
 std::string quick_check_script(const AgentPlace& place) {
   return fmt::format(
       R"sh({{ test -O "$d" && test -O "$d/{0}" && test -O "$d/{1}" && )sh"
@@ -46,7 +47,7 @@ bool has_any(std::string_view text, std::initializer_list<std::string_view> part
   return std::ranges::any_of(parts, [text](std::string_view part) { return text.contains(part); });
 }
 
-// The words of a host shell before the command.
+// Returns the words that stand before the command in a host shell.
 std::vector<std::string> words_of_shell(const RemoteOptions& options, const Host& host) {
   std::vector<std::string> words;
   if (options.bootstrap == BootstrapKind::kExec) {
@@ -66,7 +67,7 @@ std::vector<std::string> words_of_shell(const RemoteOptions& options, const Host
   return words;
 }
 
-// Advice for a message of ssh or of the dynamic loader.
+// Returns advice for a message of ssh or of the dynamic loader.
 std::string advice(const Host& host, std::string_view line) {
   const std::string address = address_of(host);
   if (has_any(line, {"Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED"}))
@@ -108,7 +109,8 @@ std::string delivery_script(const AgentPlace& place) {
                      kCache, place.digest, check_script(place));
 }
 
-// Field 22 of /proc/PID/stat is the start time of the process; field 2, in parentheses, may contain anything.
+// Field 22 of /proc/PID/stat is the start time of the process. Field 2 is in parentheses and may contain
+// anything, so the script reads the fields after the last parenthesis.
 std::string kill_script(std::int32_t pid, std::int64_t start_ticks) {
   return fmt::format(
       R"sh(read -r s < /proc/{0}/stat && set -- ${{s##*) }} && shift 19 && test $1 = {1} && kill -9 {0})sh",
@@ -135,7 +137,7 @@ std::vector<std::string> agent_shell(const RemoteOptions& options, const Host& h
   return words;
 }
 
-// Facts about rsync that the command relies on:
+// The command relies on these facts about rsync:
 // - It splits the value of -e into words. Within quotes, it reads two quotes as one.
 // - It appends the host's name, which the script drops, and the remote command.
 // - -s keeps the host's shell from changing the words of the remote command.
@@ -171,8 +173,8 @@ SyncFailure sync_failure(const Host& host, const std::string& directory, int exi
   const std::string& said = last_of_shell.empty() ? last : last_of_shell;
   SyncFailure failure{.text = fmt::format("{}: {} cannot be copied there", host.name, directory),
                       .is_busy = is_busy(kSshFailed, said)};
-  // The exit code is not enough: rsync may see the connection close before it learns how the host's shell
-  // ended.
+  // rsync may see that the connection is closed before it learns how the shell of the host ended. So its exit
+  // code alone is not enough.
   const bool lacks_rsync =
       exit_code == kNoSuchProgram || has_any(said, {"rsync: not found", "rsync: command not found",
                                                     "rsync: Command not found", "Unknown command: rsync"});

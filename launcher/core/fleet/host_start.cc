@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::string_view kAbsent = "muster-agent absent";
 
-// Whether ssh would fail again in the same way: the name is unknown, the host key is wrong, or login is not
-// allowed. Does not count a host that refuses connections while it boots, or name servers that are
-// unreachable for a while.
+// Returns whether ssh would fail again in the same way. It would if the name is unknown, the host key is
+// wrong, or login is not allowed. Other failures can pass: a host that boots refuses connections, and name
+// servers can be unreachable for a while.
 bool is_lasting_ssh_failure(const HostStart::Failure& failure) {
   constexpr int kSshFailed = 255;
   if (failure.exit_code != kSshFailed) return false;
@@ -56,8 +56,8 @@ HostStart::Step HostStart::on_failure(const Failure& failure, double random) {
   if (lacks_image && options_.container.pull == Pull::kMissing && !pulled_) return Bring{Missing::kImage};
   const bool busy = failure.exit_code && is_busy(*failure.exit_code, failure.last_line);
   const auto pause = busy ? pause_before_next_try(++busy_count_, random) : std::nullopt;
-  // With this machine's engine, an exit code means that the container ended before its agent sent anything. A
-  // retry would fail the same way. On other hosts many failures are temporary.
+  // With the engine of this machine, an exit code means that the container ended before its agent sent
+  // anything. Another try would fail in the same way. On other hosts, many failures are temporary.
   const bool for_good = options_.bootstrap == BootstrapKind::kDocker ||
                         (needed_ && options_.in_containers() && is_lasting_refusal(failure.last_line)) ||
                         (needed_ && is_lasting_ssh_failure(failure));

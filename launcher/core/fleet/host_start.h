@@ -1,7 +1,9 @@
-// Decides the next step to start an agent on a host, from what its host shells have printed so far.
+// Starting an agent on a host takes several steps. This decides the next one, from the text that the host
+// shells have printed so far.
 //
-// Delivers a missing agent or container image once. Retries after a pause if the host's sshd accepts no more
-// connections for the moment. Pure: the caller runs the shells, waits, and provides the random numbers.
+// If the agent or the container image is missing on the host, it is delivered once. If the host's sshd
+// accepts no more connections for the moment, this tries again after a pause. Pure: the caller runs the
+// shells, waits, and provides the random numbers.
 #pragma once
 
 #include <optional>
@@ -32,14 +34,14 @@ class HostStart {
   };
   using Step = std::variant<Start, Bring, Speak, GiveUp>;
 
-  // `machine`: the platform of the agent that can be delivered, as `uname -m` prints it. `needed`: the job
-  // cannot do without this host.
+  // `machine` is the platform of the agent that can be delivered, as `uname -m` prints it. `needed` says that
+  // the job cannot do without this host.
   HostStart(RemoteOptions options, Host host, std::string machine, bool needed)
       : options_(std::move(options)), host_(std::move(host)), machine_(std::move(machine)), needed_(needed) {}
 
   Step first() const;
-  // Handles a line of the start script's shell. Returns nullopt if the user's start-up files printed the
-  // line.
+  // Handles a line that the shell of the start script has printed. Returns nullopt if it comes from the
+  // user's start-up files.
   std::optional<Step> on_line(std::string_view line);
   struct Failure {
     std::string what;
@@ -47,7 +49,8 @@ class HostStart {
     std::string last_line{};         // the last line of its stderr
     bool refused = false;            // as in GiveUp
   };
-  // Call when the start or the delivery has failed. `random`: as for pause_before_next_try().
+  // Call when the start or the delivery has failed. `random` has the same meaning as for
+  // pause_before_next_try().
   Step on_failure(const Failure& failure, double random);
   Step on_brought(Missing what);
 

@@ -2,8 +2,8 @@
 
 namespace muster::launcher {
 
-// The first part is a registry if it has a dot or a colon, or is localhost. A colon after the last slash
-// begins a tag; a digest replaces the tag.
+// Reads the name of an image. Its first part is a registry if it contains a dot or a colon, or if it is
+// localhost. A colon after the last slash begins a tag. A digest takes the place of the tag.
 ImageName parse_image(std::string_view image) {
   ImageName name{.registry = "docker.io", .repository = std::string(image), .tag = "latest"};
   const std::size_t slash = image.find('/');

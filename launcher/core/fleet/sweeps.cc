@@ -40,8 +40,8 @@ void Sweeps::begin(TimePoint now, Actions& actions) {
   finish_if_answered(now, actions);
 }
 
-// If an agent has ended since its host was asked, asks the host again at once: the earlier answer may not
-// cover the agent's leftovers.
+// An agent may have ended after its host was asked. Then the answer may not contain the agent's leftovers. So
+// this asks the host again at once.
 void Sweeps::ask_new_ones(Actions& actions) {
   for (const auto& [node, each] : nodes_) {
     if (each.ended <= look_->asked) continue;

@@ -1,9 +1,9 @@
 // Decides which hosts to ask for the leftovers of ended agents, and when. A node's host is asked until it
 // answers that nothing is left.
 //
-// One look at all hosts runs at a time. It ends when each host has answered or has failed to answer. A host
-// that fails counts as empty for this look, and is also asked again on its own. Pure: the caller asks the
-// hosts, and calls on_time() at next_deadline().
+// Only one look at all hosts runs at a time. It ends when each host has answered or has failed to answer. If
+// a host fails to answer, it counts as empty for this look. It is also asked again, without the others. Pure:
+// the caller asks the hosts, and calls on_time() at next_deadline().
 #pragma once
 
 #include <cstdint>
@@ -37,15 +37,17 @@ class Sweeps {
   using Action = std::variant<Ask, Seen>;
   using Actions = std::vector<Action>;
 
-  // Call when the node's agent has ended, or is being killed.
+  // Call when the agent of the node has ended or is being killed. Then there may be leftovers.
   void expect(NodeId node) { nodes_[node].ended = ++newest_; }
-  // Starts a look for leftovers; with `kill`, kills them as well.
+  // Starts a look for leftovers, that is, processes that ended agents have left behind. If `kill` is true,
+  // the look also kills them.
   Actions look(bool kill, TimePoint now);
-  // `left`: nullopt if the host did not answer.
+  // The answer to `asked`. `left` is nullopt if the host did not answer.
   Actions answered(const Ask& asked, std::optional<std::vector<Leftover>> left, TimePoint now);
   Actions on_time(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
-  // Whether the node's host did not answer, and is asked on its own until nothing is left.
+  // Returns whether the host of the node did not answer. Such a host is asked without the others, until
+  // nothing is left.
   bool is_silent(NodeId node) const;
 
  private:

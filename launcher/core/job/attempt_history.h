@@ -1,4 +1,4 @@
-// The history of one attempt, for the report: its size, its steps, its stragglers, its end.
+// The history of one attempt, for the report. It has the attempt's size, steps, stragglers and end.
 //
 // Plain values, kept by the chronicle (chronicle.h).
 #pragma once
@@ -37,7 +37,8 @@ struct ToldStall {
 struct AttemptHistory {
   Attempt attempt;
   std::optional<std::int64_t> resumed_step;  // reported by rank 0
-  // Set when the attempt ends: the highest step that a rank reported, and the step of the newest checkpoint.
+  // Set when the attempt ends. The first is the highest step that a rank has reported. The second is the step
+  // of the newest checkpoint.
   std::optional<std::int64_t> last_step;
   std::optional<std::int64_t> committed_step;
   std::optional<std::int64_t> repeated_steps;
@@ -49,27 +50,28 @@ struct AttemptHistory {
   std::map<Rank, RankSteps> profiles{};        // the newest of each rank
   std::optional<std::int64_t> offered_step{};  // newest complete checkpoint when the attempt began
 
-  // For the journal (journal/state.h), without the profiles: they are big, and decide nothing.
+  // For the journal (journal/state.h). The profiles are left out, because they are big and decide nothing.
   template <class Archive>
   void fields(Archive& archive) {
     archive(attempt, resumed_step, last_step, committed_step, repeated_steps, verdict, world_size, node_count,
             stragglers, stalls, offered_step);
   }
-  // Whether the fields that were read are consistent.
+  // Returns whether the fields that were read are consistent.
   bool restored() const {
     return resumed_step.value_or(0) >= 0 && last_step.value_or(0) >= 0 && committed_step.value_or(0) >= 0 &&
            offered_step.value_or(0) >= 0;
   }
 };
 
-// The step that the next attempt can resume from, according to the workers' reports; nullopt: unknown.
+// Returns the step from which the next attempt can resume, according to the reports of the workers. Returns
+// nullopt if it is not known.
 std::optional<std::int64_t> saved_step(std::span<const AttemptHistory> history);
-// Number of reported steps that the next launch must repeat, because no checkpoint has them; nullopt if no
-// steps were reported.
+// Returns how many reported steps the next launch must repeat, because no checkpoint has them. Returns
+// nullopt if no steps were reported.
 std::optional<std::int64_t> lost_steps(std::span<const AttemptHistory> history);
-// "rank 1 (node0) has made no step after step 57 for 130 s; it went on after 140 s".
+// Returns a text such as "rank 1 (node0) has made no step after step 57 for 130 s; it went on after 140 s".
 std::string text_of(const ToldStall& stall);
-// "4 steps are lost"; empty if no steps are known.
+// Returns a text such as "4 steps are lost". Returns an empty text if no steps are known.
 std::string loss_text(std::span<const AttemptHistory> history);
 
 }  // namespace muster::launcher

@@ -28,15 +28,17 @@ bool Chronicle::note(const wire::WorkerReported& reported) {
   return false;
 }
 
-// A program that begins to train first reports the step that it resumes from: that is not progress.
+// When a program begins to train, it first reports the step that it resumes from. That report is not
+// progress.
 void Chronicle::note_step(Rank rank, std::int64_t step) {
   steps_.made(rank, step);
   const AttemptHistory& current = history_.back();
   if (step > current.resumed_step.value_or(current.offered_step.value_or(0))) stepped_ = true;
 }
 
-// Notes the step at which rank 0 resumes, and the number of repeated steps: the steps after it that an
-// earlier attempt has made. Uses the newest earlier attempt that has made a step.
+// Notes the step at which rank 0 resumes, and the number of steps that are repeated. These are the steps
+// after it that an earlier attempt has already made. If several earlier attempts have made steps, the newest
+// of these counts.
 void Chronicle::note_resume(const wire::WorkerReported& reported) {
   if (reported.rank != Rank(0)) return;
   AttemptHistory& current = history_.back();

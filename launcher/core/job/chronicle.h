@@ -14,30 +14,31 @@ namespace muster::launcher {
 
 class Chronicle {
  public:
-  // Begins the history of a new attempt. `attempt` has what is known about it so far.
+  // Begins the history of a new attempt. `attempt` contains what is known about it at this time.
   void begin(AttemptHistory attempt);
-  // Notes a report of a rank of the newest attempt. Returns whether the report commits a checkpoint.
+  // Notes a report of a rank of the newest attempt. If the report commits a checkpoint, returns true.
   bool note(const wire::WorkerReported& reported);
-  // Notes that a rank of this node is slower than the others from now on, or that it no longer is.
+  // Notes that a rank of this node has become slower than the others, or that it no longer is.
   void note(const PaceChanged& change, NodeId node);
-  // Notes a stall of the newest attempt. Returns its text, for the user.
+  // Notes a stall of the newest attempt. Returns the text about it for the user.
   std::string stalled(std::string what, TimePoint since);
-  // Notes that the stall reported to stalled() is over. Returns its text with its duration, or "" if there
-  // was none.
+  // Notes that the stall that stalled() was told about is over. Returns the stall's text with its duration.
+  // Returns "" if there was no stall.
   std::string moved_on(TimePoint now);
-  // Notes that `step`, which an ended attempt held in memory, has become a checkpoint.
+  // Notes that `step` has become a checkpoint. An attempt that has ended had it in memory only.
   void saved(std::int64_t step);
-  // Notes the verdict with which the newest attempt ends. Ignores a second verdict.
+  // Notes the verdict with which the newest attempt ends. If the attempt already has one, this does nothing.
   void end(const Verdict& verdict);
 
   const Steps& steps() const { return steps_; }
   const std::vector<AttemptHistory>& history() const { return history_; }
   bool empty() const { return history_.empty(); }
-  // Whether a rank of the newest attempt got beyond the step that the attempt resumed from.
+  // Returns whether a rank of the newest attempt has got beyond the step from which the attempt resumed.
   bool stepped() const { return stepped_; }
-  // The step of the checkpoint offered to the newest attempt; nullopt: there was none.
+  // Returns the step of the checkpoint that was offered to the newest attempt. Returns nullopt if there was
+  // none.
   std::optional<std::uint64_t> resume_step() const;
-  // Whether the newest attempt has another world size than the one before.
+  // Returns whether the newest attempt has another world size than the attempt before it.
   bool has_another_size() const;
 
   // For the journal (journal/state.h).

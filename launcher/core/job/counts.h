@@ -1,6 +1,6 @@
-// Checks counters that were read from a journal's state and will be incremented further.
+// Checks counters that were read from the state in a journal. They will be incremented after that.
 //
-// The state is untrusted: an impossible number must be rejected. Plain function.
+// The state is not trusted, so an impossible number must be rejected. Plain function.
 #pragma once
 
 #include <concepts>

@@ -15,7 +15,8 @@ void Crew::place_members() {
   for (std::size_t i = 0; i < members_.size(); ++i) position_[members_[i].node] = i;
 }
 
-// Members must be in the order of their numbers, with consecutive ranks.
+// The members must be in the order of their node numbers. Each member's ranks must follow those of the member
+// before it.
 bool Crew::restored() {
   std::int32_t rank = 0;
   for (std::size_t i = 0; i < members_.size(); ++i) {

@@ -16,7 +16,7 @@ bool HeldReports::hold(const AgentSaid& said, TimePoint now) {
     return true;
   }
   AgentSaid& held = held_[found->second];
-  // A heartbeat does not replace a held step, which says more.
+  // A report of a step says more than a heartbeat. So a heartbeat does not replace a step that is held.
   const bool is_step = std::get<wire::WorkerReported>(held.message).kind == kStep;
   if (report->kind == kStep || !is_step) held = said;
   held.heard_at = now;

@@ -2,10 +2,10 @@
 // - the newest report of each rank once a second;
 // - all held reports before any other message, except output, pongs and logs.
 //
-// So the job always decides with the newest steps, and steps that decide nothing keep neither the job nor its
-// journal busy. The rank table, which users see, gets each report at once. Agents, too, hold back reports,
-// but only for a tenth of a second, to save frames (agent/core/health/worker_report.h). Plain values; the
-// time is passed in.
+// So the job always decides with the newest steps. Many steps decide nothing, and these keep neither the job
+// nor its journal busy. The rank table, which users see, gets each report at once. Agents, too, hold back
+// reports, but only for a tenth of a second, to save frames (agent/core/health/worker_report.h). Plain
+// values; the time is passed in.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,11 @@ class HeldReports {
  public:
   static constexpr Duration kInterval = std::chrono::seconds(1);
 
-  // Holds a message of the current attempt if it reports progress; otherwise returns false.
+  // If the message reports progress of the current attempt, holds it and returns true. Otherwise returns
+  // false.
   bool hold(const AgentSaid& said, TimePoint now);
-  // Removes and returns all held reports, in the order of each rank's first one. Each has the time of the
-  // rank's newest report.
+  // Removes all reports that are held, and returns them, in the order of each rank's first one. Each has the
+  // time of its rank's newest report.
   std::vector<AgentSaid> take();
   std::optional<TimePoint> next_deadline() const { return due_; }
 

@@ -1,9 +1,9 @@
-// The job's input on its way from the launcher's stdin to one rank: how much to read and send, and what to
-// send again in the next attempt.
+// The job's input on its way from the launcher's stdin to one rank. This class says how much to read and to
+// send, and which part to send again in the next attempt.
 //
 // Keeps input until the rank is known to have read it, at most 128 KiB. A restarted rank continues with the
-// first kept byte. Carries bytes, decides nothing about the job. Plain values; tolerates any numbers from an
-// agent.
+// first byte that is still kept. This class carries bytes, and decides nothing about the job. Plain values.
+// An agent can send any numbers without doing harm.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,22 @@ class InputFeed {
   static constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
   static constexpr std::size_t kMostKeptBytes = 2 * wire::kInputWindowBytes;
 
-  // Call when the rank has started in this attempt, before anything is sent to the rank.
+  // Call when the rank has started in this attempt, and nothing has been sent to it yet.
   void begin(Attempt attempt);
-  // Call when the rank has ended: sends and reads nothing until begin().
+  // Call when the rank has ended. After this, nothing is sent to the rank and nothing is read from stdin,
+  // until begin() is called.
   void stop() { open_ = false; }
   void on(const wire::InputTaken& taken);
-  // How many bytes to read from stdin now; 0: wait for another event.
+  // Returns how many bytes to read from stdin now. If it is 0, wait for another event.
   std::size_t wanted() const;
-  // Adds what was read; empty: the input has ended.
+  // Adds text that was read from stdin. An empty text says that the input has ended.
   void add(std::string_view text);
-  // The next message for the rank's agent, if one can be sent now.
+  // If a message can be sent now, returns the next one for the rank's agent.
   std::optional<wire::Input> next();
   Attempt attempt() const { return attempt_; }
-  // Bytes that the ranks of earlier attempts have read.
+  // Returns how many bytes the ranks of earlier attempts have read.
   std::int64_t gone() const { return gone_; }
-  // Bytes that were added and that no rank is known to have read.
+  // Returns how many bytes were added that no rank is known to have read.
   std::size_t unread() const { return kept_.size(); }
 
  private:
@@ -47,7 +48,7 @@ class InputFeed {
   bool ended_ = false;     // the input
   bool end_sent_ = false;  // in this attempt
   std::string kept_;       // starts after the last byte that the rank has read
-  // Bytes since the attempt began: read <= written <= sent.
+  // Counted in bytes since the attempt began. It is always true that read <= written <= sent.
   std::int64_t sent_ = 0;
   std::int64_t written_ = 0;  // to the rank's pipe
   std::int64_t read_ = 0;     // by the rank

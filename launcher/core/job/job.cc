@@ -19,7 +19,7 @@ constexpr Duration kAnswerPatience = std::chrono::seconds(1);
 constexpr Duration kStacksLimit = std::chrono::seconds(2);
 // Time for the agent, after the workers' grace, to reap the workers, read their last output, and report.
 constexpr Duration kStopMargin = std::chrono::seconds(5);
-// Time for the processes of killed agents to end.
+// The time that the processes of killed agents get to end.
 constexpr Duration kLastMargin = std::chrono::seconds(5);
 
 RestartLimits restart_limits(const Plan& plan) {
@@ -144,8 +144,8 @@ void Job::check_time_limit(TimePoint now) {
   }
 }
 
-// Gives the notice if the limit is near and all ranks can save. Also called when ranks become able to save
-// after the notice was due.
+// If the time limit is near and all ranks can save, gives them the notice to save. The notice may be due
+// before the ranks can save. So this is also called when they become able to.
 void Job::give_time_notice(TimePoint now) {
   if (time_limit_.is_near() && can_save()) notice({}, time_limit_.end(), now);
 }
@@ -184,7 +184,7 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
   constexpr int kLeaveAtOnce = 3;
   if (phase_ == Phase::kDone) return;
   record("interrupted", name_of(wish));
-  // An attempt that is already being stopped keeps its cause.
+  // If the attempt is already being stopped, it keeps the cause of that stop.
   if (phase_ < Phase::kStopping) facts_.interrupted_by = wish;
   const bool stops_for_another_reason = phase_ == Phase::kStopping && !facts_.interrupted_by;
   if (++interrupt_count_ >= kLeaveAtOnce) {
@@ -193,13 +193,13 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
   }
   if (stops_for_another_reason && !recovery_.is_forbidden()) {
     recovery_.forbid(wish);
-    // If no worker lives, nobody needs the grace, and this interrupt acts like a second one.
+    // If no worker lives, no worker needs time to end. So this interrupt acts like a second one.
     if (!no_rank_lives()) return tell_wait(now);
   }
   react(Occurrence::kInterrupted, now);
 }
 
-// A `wish` without a signal stands for the time limit.
+// If `wish` has no signal, the notice comes from the time limit.
 void Job::notice(const StopWish& wish, TimePoint until, TimePoint now) {
   react(Occurrence::kNoticed, now, [&] {
     preemption_.give(wish, until, chronicle_.steps());
@@ -262,15 +262,15 @@ void Job::advance(TimePoint now) {
   }
 }
 
-// Waits for the end of the rank that another rank missed. A rank closes its connections before its process
-// ends, so a peer may end before this culprit does. A stop now would hide how the culprit ends. The attempt
-// stops at the culprit's end, or after kCulpritPatience at the latest.
+// A rank has missed another rank, the culprit. The culprit closes its connections before its process ends, so
+// other ranks may end earlier. The attempt stops only at the culprit's end, or after kCulpritPatience at the
+// latest, because an earlier stop would hide how the culprit ends.
 void Job::await_culprit(TimePoint now) {
   if (!deadline_) deadline_ = {now + kCulpritPatience, Deadline::What::kCulprit};
   advance(now);
 }
 
-// Waits for the other nodes' answers, so that one message names all hosts that lack something.
+// Waits for the answers of the other nodes. Then one message can name all hosts that lack something.
 void Job::await_answers(TimePoint now) {
   const bool starting = phase_ == Phase::kGathering;
   const std::size_t answered = facts_.refusal->by_node.size() + crew_.prepared_count();
@@ -331,7 +331,7 @@ void Job::kill_remaining(TimePoint now) {
 
 // ---- From gathering agents to starting workers ----
 
-// Hires agents that the attempt does not need only after the workers' start, so that they do not delay it.
+// Agents that the attempt does not need would delay its start. So they are hired after the workers' start.
 void Job::gather(TimePoint now) {
   phase_ = Phase::kGathering;
   if (deadline_) return;  // in a back-off: an agent that cannot start would end the back-off
@@ -339,7 +339,7 @@ void Job::gather(TimePoint now) {
   if (phase_ == Phase::kGathering) carry(recruiter_.hire_absent(now));
 }
 
-// The checkpoint directory gives the attempt its number; without one, the job counts by itself.
+// The checkpoint directory numbers the attempts. A job without such a directory counts them itself.
 void Job::begin_attempt(Placement placed, TimePoint now) {
   crew_ = Crew(std::move(placed.members));
   neighbours_ = {};
@@ -434,9 +434,9 @@ void Job::start_workers(TimePoint now) {
   carry(recruiter_.hire_absent(now));
 }
 
-// ---- The end of an attempt, and the next step ----
+// ---- The end of an attempt, and the step after it ----
 
-// Call when every rank has ended. Agents that have not killed the leftovers by the deadline count as lost.
+// Call when all ranks have ended. An agent that has not killed the leftovers by the deadline counts as lost.
 void Job::clear_up(TimePoint now) {
   phase_ = Phase::kStopping;
   kill_from_ = now;
@@ -485,12 +485,12 @@ void Job::conclude(TimePoint now) {
   leave(now);
 }
 
-// If a node refused the attempt, no program ran. A fenced attempt had been running.
+// If a node refused the attempt, no program ran. If the attempt was fenced, its programs had run.
 bool Job::attempt_ran() const {
   return facts_.started && !(facts_.refusal && facts_.refusal->kind != Refusal::Kind::kFenced);
 }
 
-// Whether there is a store address that has not been tried.
+// Returns whether a store address is left that has not been tried.
 bool Job::has_another_network() const {
   const auto other = meet(crew_.members(), whereabouts_, plan_.job.interface, unreachable_);
   return other && !unreachable_.contains(other->store_address);
@@ -531,7 +531,7 @@ void Job::leave(TimePoint now) {
   advance(now);
 }
 
-// Ends the job without waiting for anything: guardians clear up what the agents leave.
+// Ends the job at once, and waits for nothing. Guardians clear up all that the agents leave behind.
 void Job::abandon(TimePoint now, const std::string& reason) {
   if (phase_ < Phase::kLeaving) {
     judge_attempt();
@@ -548,8 +548,8 @@ void Job::abandon(TimePoint now, const std::string& reason) {
   decide(Finish{}, reason);
 }
 
-// Kills late agents, whose guardians clear up. If a worker is known to survive SIGKILL, no guardian can kill
-// it either: leaves at once.
+// Kills late agents. Their guardians clear up. But if a worker has survived SIGKILL, no guardian can kill it
+// either. Then this leaves at once.
 void Job::give_up_on_late_nodes(TimePoint now) {
   deadline_ = {now + kLastMargin, Deadline::What::kLastWait};
   if (!facts_.unkillable.empty()) return abandon(now, "a worker cannot be killed");

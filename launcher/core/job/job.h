@@ -1,10 +1,10 @@
-// One job: its current attempt and phase, and the decision what happens next.
+// One job. It has the current attempt and phase, and decides what happens next.
 //
-// Only decides: callers pass events with the time, and get actions, each with its reason. The fleet (fleet.h)
-// knows the agents; the job asks it which agents are there, hires nodes and drops them. Parts of the job
-// decide on their own: which nodes take part (placement.h), what caused a failure (verdict.h), what follows
-// (recovery.h), which rank hangs (hang.h), whether ranks can leave on notice (preemption.h). The chronicle
-// knows the training's progress (chronicle.h). For one thread; performs nothing and reads no clock.
+// It only decides. Callers pass events with the time, and get actions, each with its reason. The fleet
+// (fleet.h) knows the agents. The job asks it which agents are there, and lets it hire and drop agents. Parts
+// of the job decide on their own: which nodes take part (placement.h), what caused a failure (verdict.h),
+// what follows (recovery.h), which rank hangs (hang.h), whether ranks can leave on notice (preemption.h). The
+// chronicle knows the training's progress (chronicle.h). For one thread; performs nothing and reads no clock.
 #pragma once
 
 #include <optional>
@@ -29,14 +29,15 @@
 
 namespace muster::launcher {
 
-// The refusal that follows from a denied attempt: whether a retry may help, and the exit code if not.
+// Returns the refusal that follows if a new attempt is denied. It says whether a retry may help. If not, it
+// has the exit code.
 Refusal refusal_of(const AttemptDenied& denied);
 
 class Job {
  public:
   // The job may use all nodes of the plan. `fleet` must outlive the job.
   Job(Plan plan, Fleet& fleet);
-  // Decides about an event of job_events.h, or about news of the fleet.
+  // Decides about one event. Events are those of job_events.h, and news of the fleet.
   template <class What>
   Decisions on(const What& event, TimePoint now) {
     handle(event, now);
@@ -48,16 +49,18 @@ class Job {
   Attempt attempt() const { return attempt_; }
   std::int32_t restart_count() const { return recovery_.restart_count(); }  // without those for added nodes
   std::int32_t repeat_count() const { return recovery_.repeat_count(); }
-  // Whether the job is in a back-off; missing nodes do not matter then.
+  // Returns whether the job is in a back-off, that is, a pause before a restart. It does not matter then if
+  // nodes are missing.
   bool backs_off() const { return deadline_ && deadline_->what == Deadline::What::kBackOff; }
   const Crew& crew() const { return crew_; }
   const NodeNames& names() const { return names_; }
-  // The nodes of the attempt, with their ranks.
+  // The nodes that take part in the attempt, with their ranks.
   const std::vector<NodePlan>& members() const { return crew_.members(); }
   const Steps& steps() const { return chronicle_.steps(); }
   const std::vector<AttemptHistory>& history() const { return chronicle_.history(); }
   const Verdict& verdict() const { return verdict_; }  // valid once leaving or done
-  // Returns the hosts as nodes to add now, each with its slots. An error says why they cannot be added.
+  // Returns the nodes that would be added now for these hosts, each with its slots. If they cannot be added,
+  // the error says why.
   Expected<std::vector<NodesAdded::Node>> addable(const std::vector<Host>& hosts) const;
   std::vector<Rank> living_ranks() const;  // the ranks that StacksWanted is sent to
   std::string waiting_for(
@@ -72,7 +75,8 @@ class Job {
             awaits_leftovers_, leftovers_remain_, kill_from_, interrupt_count_, grows_now_, told_executed_,
             logs_elsewhere_, verdict_, names_);
   }
-  // Whether the fields that were read are consistent with each other and with the fleet (job_state.cc).
+  // Returns whether the fields that were read are consistent with each other and with the fleet. The code is
+  // in job_state.cc.
   bool restored() const;
 
  private:
@@ -107,7 +111,8 @@ class Job {
   void handle(const Cancelled& event, TimePoint now);
   void handle(const NodesAdded& event, TimePoint now);
   Status check_addable(const std::vector<NodesAdded::Node>& nodes) const;
-  // Call after a commit. Ends the attempt if added nodes are there and are to take part at once.
+  // Call after a commit. Users can add nodes that are to take part at once. If such nodes are there, this
+  // ends the attempt.
   void grow_if_wanted(std::int64_t committed_step, TimePoint now);
   void handle(const StacksWanted& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
@@ -135,7 +140,8 @@ class Job {
   void hear(NodeId id, const wire::WorkerReported& reported, TimePoint now);
   void hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now);
   void hear_still(StillRank rank, TimePoint now);
-  // If all living ranks report no steps and stand still: tells the user once, later stops them as a hang.
+  // Checks whether all living ranks report no steps and stand still. If so, it first tells the user, once.
+  // Later it stops the ranks, because they hang.
   void check_still(TimePoint now);
   std::optional<TimePoint> next_still() const;
   bool all_stand_still() const;
@@ -154,8 +160,8 @@ class Job {
   void name_leftovers(const std::vector<Leftover>& left, std::optional<NodeId> node);
   void name_leftover(const std::string& what, std::optional<NodeId> node);
 
-  // Does what the table (reactions.h) says about the occurrence in this phase. Calls `note`, which records
-  // the occurrence, unless the table says to ignore it.
+  // Does what the table (reactions.h) says about this occurrence in this phase. Unless the table says to
+  // ignore the occurrence, this also calls `note`, which records it.
   template <class Note>
   void react(Occurrence occurrence, TimePoint now, Note note) {
     const Reaction reaction =
@@ -176,7 +182,7 @@ class Job {
   void stop_workers(TimePoint now);
   void kill_remaining(TimePoint now);
 
-  // An attempt from gathering agents to starting workers.
+  // The functions from here on take an attempt from the gathering of agents to the start of the workers.
   void gather(TimePoint now);
   void begin_attempt(Placement placed, TimePoint now);
   Question ask();
@@ -196,8 +202,8 @@ class Job {
   void leave(TimePoint now);
   Duration leave_limit() const;
   void abandon(TimePoint now, const std::string& reason);
-  // If the launcher itself was stopped for a while, agents only seem late. Gives the launcher time to read
-  // waiting messages before it kills such agents.
+  // If the launcher itself was stopped for a while, agents only seem to be late. This gives the launcher time
+  // to read the messages that are waiting. After that, it kills agents that are really late.
   void hear_first(TimePoint now) {
     deadline_ = {.at = now + std::chrono::milliseconds(200), .what = Deadline::What::kEnd, .was_due = true};
   }
@@ -206,10 +212,11 @@ class Job {
   void kill_node(NodeId id, const std::string& how, TimePoint now);
   void lose(AgentLoss loss, TimePoint now);
   bool no_rank_lives() const { return crew_.living_count() == 0; }
-  // Whether the job waits for leftovers. If they survived a kill, it waits only until all ranks have ended.
+  // Returns whether the job waits for leftovers. If leftovers have survived a kill, it waits for them only
+  // until all ranks have ended.
   bool awaits_leftovers() const { return awaits_leftovers_ && !(leftovers_remain_ && crew_.all_ended()); }
   bool attempt_ran() const;
-  // Whether a refused start leaves too few nodes.
+  // Returns whether a node has refused to start, and too few nodes are left.
   bool cannot_gather() const { return facts_.refusal && recruiter_.too_few(); }
   bool has_another_network() const;
 

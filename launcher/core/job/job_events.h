@@ -1,7 +1,8 @@
-// The events of a job, and the actions that it can decide on: plain values, for job.h and controller.h.
+// Values for job.h and controller.h: the events of a job, and the actions that it can decide on. Plain
+// values.
 //
-// fleet_events.h has the events and actions of agents. Each answer of the lineage carries the number of its
-// question; only the answer to the newest question counts.
+// fleet_events.h has the events and actions of agents. Some events are answers of the lineage (lineage.h).
+// Each has the number of its question. Only the answer to the newest question counts.
 #pragma once
 
 #include <optional>
@@ -16,7 +17,8 @@
 
 namespace muster::launcher {
 
-// Numbers the questions to the lineage, from 1.
+// Numbers the questions that the job asks about its checkpoints, such as BeginAttempt. The first question has
+// number 1.
 using Question = Id<struct QuestionTag, std::uint64_t>;
 
 // ---- Events ----

@@ -1,4 +1,4 @@
-// The part of Job that adds nodes while the job runs.
+// This part of Job adds nodes while the job runs.
 #include <algorithm>
 #include <map>
 
@@ -7,8 +7,8 @@
 
 namespace muster::launcher {
 
-// An added node is like one that joined too late for the attempt: its agent starts now, or with the workers,
-// and the node takes part in the next attempt.
+// A node that was added is like a node that joined too late for the attempt. Its agent starts now, or when
+// the workers do. The node takes part in the next attempt.
 void Job::handle(const NodesAdded& event, TimePoint now) {
   if (!check_addable(event.nodes)) return;
   for (const NodesAdded::Node& each : event.nodes) {

@@ -10,11 +10,11 @@ namespace muster::launcher {
 
 namespace {
 
-// How long to wait for an agent that is still writing its ranks' log files.
+// An agent may still be writing the log files of its ranks. This is how long the job waits for that.
 constexpr Duration kWriteMargin = std::chrono::seconds(5);
-// An agent counts as silent after this time without an answer; agents answer every second.
+// Agents answer every second. If an agent does not answer for this long, it counts as silent.
 constexpr Duration kSilent = std::chrono::milliseconds(2500);
-// How long to wait, after the last piece, for agents that are still sending logs.
+// Some agents are still sending logs. This is how long the job waits for the next piece.
 constexpr Duration kLogsLimit = std::chrono::seconds(10);
 
 }  // namespace
@@ -44,10 +44,11 @@ Neighbours Job::find_neighbours() const {
   return {members, plan_.job.interface};
 }
 
-// Lets a spare, or a node that joined too late, load the program now, so that its workers start faster later.
-// StandBy says how many agents are on its machine and which of them this one is, because this can decide
-// about GPUs. This node counts as the last one. Without hosts, it will replace a member on its machine. With
-// hosts, it will replace a member on another machine, so its machine gets one agent more.
+// Lets a node load the program now, so that its workers start faster later. The node is a spare, or joined
+// too late. The message StandBy says how many agents are on the node's machine, and which of them this one
+// is, because this can decide about GPUs. This node counts as the last of them. Without hosts, it will
+// replace a member on its machine. With hosts, it will replace a member on another machine, so its machine
+// gets one agent more.
 void Job::stand_by(NodeId id) {
   const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
   if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
@@ -60,8 +61,8 @@ void Job::stand_by(NodeId id) {
          "it may be needed next");
 }
 
-// A refused start before the first attempt would be refused again, so it counts against the job. A later
-// refusal means that something is wrong with the node, which counts only as lost.
+// If an agent refuses to start before the first attempt, it would refuse again. So this counts against the
+// job. If an agent refuses later, something is wrong with the node, so the node only counts as lost.
 void Job::handle(const NodeLost& event, TimePoint now) {
   using Kind = Refusal::Kind;
   const bool starts = phase_ == Phase::kGathering || phase_ == Phase::kStopping;
@@ -101,14 +102,15 @@ void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) 
   });
 }
 
-// If a node refuses a restart, something is wrong with it, because it was able to start workers before.
+// If a node refuses in a restart, something has happened to it, because it was able to start workers before.
 // Another node may work.
 void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   if (refused.unreachable) return hear_unreachable(id, refused, now);
   refuse(id, refused, now);
 }
 
-// Notes the store address that failed, because the nodes may reach each other over another network.
+// Notes the address of the store that could not be reached. The nodes may be able to reach each other over
+// another network.
 void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   unreachable_.insert(store_address_);
   wire::AttemptRefused told = refused;
@@ -125,8 +127,8 @@ void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimeP
   });
 }
 
-// A node that reaches the store starts its workers at once, long before another node's request times out. So
-// if no other node has started workers by now, probably none reaches the store.
+// A node that can reach the store starts its workers at once. The request of another node times out much
+// later. So if no other node has started workers by then, probably no node can reach the store.
 bool Job::seems_cut_off(NodeId host) const {
   return crew_.members().size() > 2 && std::ranges::none_of(crew_.members(), [&](const NodePlan& each) {
            return each.node != host && crew_.has_started(each.node);
@@ -193,8 +195,8 @@ void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
   });
 }
 
-// Ignores an agent that stops its workers and leaves because it does not hear its launcher. The loss of its
-// node follows, and tells the reason.
+// An agent that does not hear its launcher stops its workers and leaves. Its message is ignored here. After
+// it, the node is lost, and the loss tells the reason.
 void Job::hear(NodeId id, const wire::WorkersGone&, TimePoint now) {
   if (crew_.is_giving_up(id)) return;
   react(Occurrence::kNodeEmptied, now, [&] { crew_.emptied(id); });
@@ -215,11 +217,11 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
            "the memory has a newer step than the checkpoint directory");
   if (reported.kind == kStep && !facts_.hangs) facts_.groups.trains_in(reported.rank, reported.group);
   if (reported.kind == kStep || reported.kind == kHeartbeat) {
-    // Once a hang is decided, later steps do not change the verdict. The stop itself continues stopped
-    // workers, which then make steps again.
+    // When a hang has been decided, later steps do not change the verdict. To stop the attempt, stopped
+    // workers are continued, and these make steps again.
     if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
     if (reported.kind == kStep) facts_.still.erase(reported.rank);
-    // No rank hangs any more, so the next stall is worth a line again.
+    // If no rank hangs any more, the next stall is worth a new line.
     if (facts_.hang.stalls().empty() && std::exchange(told_stall_, false)) stall_is_over(now);
   }
   if (reported.kind == kSaving && phase_ == Phase::kPreempting)
@@ -265,7 +267,8 @@ void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
     facts_.hang.add(stall);
     record(stalled.hard ? "worker_hangs" : "worker_stalls", stalled.what, id, stalled.rank);
     if (stalled.hard || told_stall_) return;  // one line is enough: usually the others wait for this rank
-    // Tells nothing while a node is silent: the rank may wait for that node, which soon answers or is lost.
+    // While a node is silent, this tells nothing. The rank may be waiting for that node, which will soon
+    // answer or be lost.
     if (!fleet_.all_heard_since(now - kSilent)) return;
     const std::string text = fmt::format("{} {}", names_.of(stalled.rank, id), stalled.what);
     decide(Tell{chronicle_.stalled(text, stall.since)}, "it may hang");
@@ -274,8 +277,8 @@ void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
   react(stalled.hard ? Occurrence::kStalled : Occurrence::kMayHang, now, note);
 }
 
-// A rank can stay in one frame for long because it works there, or waits for another rank that works. The
-// training may hang only if no rank moves.
+// A rank can stay in one frame for a long time because it works there, or because it waits for another rank
+// that works. So the training hangs only if no rank moves.
 void Job::hear_still(StillRank rank, TimePoint now) {
   facts_.still[rank.stall.rank] = std::move(rank);
   check_still(now);
@@ -289,7 +292,8 @@ bool Job::all_stand_at_their_limit() const {
   return std::ranges::all_of(facts_.still, [](const auto& each) { return each.second.stall.hard; });
 }
 
-// The end of a rank counts as a move: the others may have waited for that end, and go on soon.
+// The end of a rank counts as a move, because the other ranks may have waited for this end, and may go on
+// soon.
 std::optional<TimePoint> Job::next_still() const {
   if (phase_ != Phase::kRunning || facts_.ends.empty() || !all_stand_still()) return std::nullopt;
   if (!told_still_) return facts_.ends.back().at + plan_.job.limits.hang_limit / 2;
@@ -372,7 +376,7 @@ void Job::hear(NodeId id, const wire::AgentRemark& remark, TimePoint) {
   record("agent_notice", remark.text, id);
 }
 
-// Tells the user nothing now: the end of the job reports copies that are missing.
+// Tells the user nothing now. If copies of logs are missing at the end of the job, the user is told then.
 void Job::hear(NodeId id, const wire::LogsElsewhere& logs, TimePoint) {
   record("logs_elsewhere", logs.directory, id);
   logs_elsewhere_ = true;
@@ -380,19 +384,19 @@ void Job::hear(NodeId id, const wire::LogsElsewhere& logs, TimePoint) {
 
 // Returns how long to wait for agents that were told to leave.
 Duration Job::leave_limit() const {
-  // The agents write the checkpoints in memory to the disk.
+  // If the job keeps checkpoints in memory, the agents need this time to write them to the disk.
   if (plan_.job.limits.memory_tier_bytes > 0) return std::chrono::seconds(60);
   return std::chrono::seconds(logs_elsewhere_ ? 10 : 5);
 }
 
-// Waits for the rest of the logs as long as pieces arrive.
+// The rest of the logs is still to come. As long as pieces arrive, the job waits for it.
 void Job::hear(NodeId, const wire::LogPiece&, TimePoint now) {
   if (phase_ == Phase::kLeaving && deadline_ && deadline_->what == Deadline::What::kEnd)
     deadline_->at = std::max(deadline_->at, now + kLogsLimit);
 }
 
-// If log files accept output slowly, an agent takes long to finish them. The job waits as long as Pongs say
-// that output is waiting.
+// If log files are written slowly, an agent takes long to finish them. As long as its Pongs say that output
+// is waiting, the job waits, too.
 void Job::hear(NodeId id, const wire::Pong& pong, TimePoint now) {
   if (phase_ != Phase::kStopping || deadline_->what != Deadline::What::kEnd || !no_rank_lives()) return;
   if (pong.output_waits && crew_.with_workers().contains(id))

@@ -1,4 +1,4 @@
-// The part of Job that checks fields which were read from a journal.
+// This part of Job checks fields that were read from a journal.
 #include <algorithm>
 
 #include "launcher/core/job/counts.h"
@@ -15,7 +15,8 @@ bool Job::restored() const {
          fit_a_message(store_address_, store_peers_) && neighbours_.are_among(crew_.members());
 }
 
-// Whether the fleet's nodes match the plan, and the members are among them, each with known whereabouts.
+// Returns whether the nodes of the fleet match those of the plan. All members must be among them, and for
+// each it must be known where it is.
 bool Job::has_its_nodes() const {
   const std::vector<NodeId> nodes = fleet_.nodes();
   const std::int32_t count = recruiter_.node_count();
@@ -37,7 +38,7 @@ bool Job::has_its_nodes() const {
          });
 }
 
-// Whether the deadline is one that the phase can have.
+// Returns whether the phase can have a deadline of this kind.
 bool Job::has_its_deadline() const {
   using enum Deadline::What;
   const auto is = [this](Deadline::What what) { return deadline_ && deadline_->what == what; };

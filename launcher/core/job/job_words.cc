@@ -1,4 +1,5 @@
-// The part of Job that words messages to the user: what it waits for, what was lost, which ranks live.
+// This part of Job makes messages to the user. They say what the job waits for, what was lost, and which
+// ranks live.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -16,7 +17,7 @@ std::string Job::list_of(const std::vector<NodeId>& nodes) const {
   return list;
 }
 
-// Tells a user who asked for the end that workers are still ending.
+// If workers are still ending, tells this to the user who asked for the end.
 void Job::tell_wait(TimePoint now) {
   if (crew_.living_count() == 0) return;
   decide(Tell{fmt::format("waiting for {} to end (grace {:g} s; Ctrl-C again to kill)",
@@ -25,8 +26,8 @@ void Job::tell_wait(TimePoint now) {
          "the user asked for the end");
 }
 
-// Tells a user who stops a job which steps are lost. With --memory-tier agents write a checkpoint as they
-// leave, and the summary reports it.
+// If the user stops a job, tells the user which steps are lost. With --memory-tier this is not known yet,
+// because the agents write a checkpoint as they leave. The summary tells it then.
 void Job::tell_loss() {
   if (plan_.job.limits.memory_tier_bytes > 0) return;
   const bool stopped = verdict_.kind == Verdict::Kind::kInterrupted ||
@@ -36,8 +37,8 @@ void Job::tell_loss() {
   if (!loss.empty()) verdict_.cause += "; " + loss;
 }
 
-// `on_disk`: the runtime wrote the checkpoint, and will resume from it. Another program can resume from the
-// checkpoint that it has committed, but may not do so. Returns "" without any checkpoint.
+// If `on_disk`, the runtime wrote the checkpoint, and will resume from it. Otherwise the program itself has
+// committed a checkpoint. It can resume from it, but may not do so. Returns "" if there is no checkpoint.
 std::string Job::offer_text(bool on_disk) const {
   const auto step = chronicle_.resume_step();
   return step ? fmt::format("{} from step {}", on_disk ? "resumes" : "can resume", *step) : "";
@@ -46,7 +47,7 @@ std::string Job::offer_text(bool on_disk) const {
 std::string Job::restart_text(bool on_disk, TimePoint now) const {
   const auto step = chronicle_.resume_step();
   std::string from = step ? offer_text(on_disk) : "begins; no Muster checkpoint";
-  // The steps in the agents' memory are known only after the ranks have met.
+  // The agents may have newer steps in memory. These are known only when the ranks have met.
   if (plan_.job.limits.memory_tier_bytes > 0) from += step ? " or a newer one in memory" : " on the disk";
   std::string text = fmt::format("{}; attempt {} {} (restart {} of {})", recovery_.repeated()->cause,
                                  attempt_, from, recovery_.used(now), plan_.job.max_restarts);
@@ -56,7 +57,8 @@ std::string Job::restart_text(bool on_disk, TimePoint now) const {
   return text;
 }
 
-// The place with the fewest ranks comes first: if one rank is elsewhere, the others may wait for it.
+// The place with the fewest ranks comes first. If only one rank is in another place, the others may be
+// waiting for it.
 std::string Job::still_text(Duration still) const {
   constexpr std::size_t kMostShown = 4;
   std::map<std::string, std::vector<Rank>> places;
@@ -88,7 +90,7 @@ std::string Job::too_few_text(TimePoint now) const {
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-// Advice if a host lacks something that this machine has.
+// Returns advice for the case that a host lacks something that this machine has.
 std::string Job::advice_for(const wire::AttemptRefused& refused) const {
   if (refused.missing.empty()) return "";
   if (plan_.remote.in_containers())
@@ -102,7 +104,8 @@ std::string Job::advice_for(const wire::AttemptRefused& refused) const {
   return " (install it there, or give its path)";
 }
 
-// "h[1-2]: they lack this; h5: it lacks that"
+// Returns a text such as "h[1-2]: they lack this; h5: it lacks that". Hosts with the same message share one
+// entry.
 std::string Job::by_host(const std::map<NodeId, std::string>& messages) const {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;
   for (const auto& [node, message] : messages) {

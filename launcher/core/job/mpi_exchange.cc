@@ -44,7 +44,8 @@ bool MpiExchange::has_room(const wire::MpiAsked& asked) const {
   return asked.text.view().size() <= kMostBytes - held_bytes_;
 }
 
-// Once all nodes of the fence have arrived, each gets the data of all, in the order of the nodes.
+// A fence collects data of all nodes. When all of them have arrived, each gets the data of all, in the order
+// of the nodes.
 void MpiExchange::fence(NodeId from, const wire::MpiAsked& asked, const Crew& crew) {
   if (!has_room(asked)) return answer({from, asked.number}, false);
   auto& parts = fences_[asked.key];
@@ -62,9 +63,9 @@ void MpiExchange::fence(NodeId from, const wire::MpiAsked& asked, const Crew& cr
   fences_.erase(asked.key);
 }
 
-// Breaks the fence off, and answers all nodes that wait at it. Answers `from` in any case. If the fence has
-// completed, the agent ignores this second answer. If the agent sent its fence to an earlier launcher, it
-// needs this answer.
+// Ends the fence without success, and answers all nodes that wait at it. In each case it also answers `from`.
+// If the fence has already completed, the agent ignores this second answer. If the agent sent its fence to an
+// earlier launcher, it still needs this answer.
 void MpiExchange::withdraw(NodeId from, const wire::MpiAsked& asked) {
   const auto fence = fences_.find(asked.key);
   if (fence == fences_.end()) return answer({from, asked.number}, false);

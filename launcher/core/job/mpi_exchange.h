@@ -1,8 +1,8 @@
-// Relays messages between the MPI servers of one attempt's agents: fences (barriers at which the nodes
-// exchange data), one rank's data, and published names.
+// Each agent of an attempt has an MPI server. This relays messages between these servers. The messages are
+// fences (barriers at which the nodes exchange data), data of one rank, and published names.
 //
-// Decides nothing about the job, and is not part of its journal: an exchange lives as long as its attempt.
-// Refuses requests that would exceed kMostBytes. Pure; one thread.
+// It decides nothing about the job, and is not part of the journal, because an exchange lives only as long as
+// its attempt. Refuses requests that would exceed kMostBytes. Pure; one thread.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 namespace muster::launcher {
 
-// Orders the ring so that it alternates between the machines.
+// Puts the members into a ring. Neighbours in the ring are on different machines if that is possible.
 Neighbours::Neighbours(const std::vector<Member>& members, const std::string& interface) {
   if (members.size() < 2) return;
   std::map<std::string, std::size_t> count_on;
@@ -37,14 +37,16 @@ void Neighbours::prepared(NodeId node, const wire::AttemptPrepared& said) {
 
 std::map<NodeId, std::vector<wire::Neighbour>> Neighbours::told_to_each(
     const std::function<Incarnation(NodeId)>& incarnation_of) const {
-  // For each (caller, called): what each of the two nodes keeps or has for the other.
+  // For each pair (caller, called), this says what each of the two nodes keeps for the other, or has and the
+  // other lacks.
   struct Pair {
     bool caller_keeps = false, called_keeps = false;
     bool caller_has = false, called_has = false;  // has a checkpoint that the other lacks
   };
   std::map<std::pair<std::size_t, std::size_t>, Pair> pairs;
-  // Notes that node `of` keeps, or has, something for node `to`. Two nodes have one entry, (caller, called).
-  // Sets `if_called` if `of` is the called node, else `if_caller`.
+  // Notes that node `of` keeps, or has, something for node `to`. There is one entry for two nodes, with the
+  // key (caller, called). If `of` is the called node, sets `if_called` of that entry. Otherwise sets
+  // `if_caller`.
   const auto between = [&pairs](std::size_t of, std::size_t to, bool Pair::* if_called,
                                 bool Pair::* if_caller) {
     const auto known = pairs.find({of, to});

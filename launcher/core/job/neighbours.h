@@ -1,9 +1,9 @@
 // Decides which agents of an attempt keep copies of each other's checkpoints in memory.
 //
 // The agents form a ring. Each keeps copies of the checkpoints of its predecessor, which is on another
-// machine if possible. An agent that lacks a checkpoint of its ranks, because another node had these ranks
-// before, learns which agent has it. Two agents share one connection; launcher/io/launcher.cc makes the key
-// of each connection. Pure.
+// machine if possible. If another node had an agent's ranks before, this agent lacks their checkpoint. It is
+// then told which agent has the checkpoint. Two agents share one connection; launcher/io/launcher.cc makes
+// the key of each connection. Pure.
 #pragma once
 
 #include <functional>
@@ -23,13 +23,15 @@ class Neighbours {
     std::string machine;  // equal for nodes of one machine
   };
   Neighbours() = default;  // no neighbours
-  // Fewer than two members have no neighbours. `interface`: as for meet().
+  // If there are fewer than two members, nobody has a neighbour. `interface` has the same meaning as for
+  // meet().
   Neighbours(const std::vector<Member>& members, const std::string& interface);
 
-  // The address that the node's agent shall listen on; empty: none.
+  // Returns the address on which the agent of the node shall listen. Returns an empty text if there is none.
   std::string address_of(NodeId node) const;
   void prepared(NodeId node, const wire::AttemptPrepared& said);
-  // The neighbours of each agent, as it learns them when workers start; without keys.
+  // Returns the neighbours of each agent, in the form in which the agent gets them when workers start. The
+  // keys of the connections are not in it.
   std::map<NodeId, std::vector<wire::Neighbour>> told_to_each(
       const std::function<Incarnation(NodeId)>& incarnation_of) const;
 
@@ -38,7 +40,8 @@ class Neighbours {
   void fields(Archive& archive) {
     archive(ring_);
   }
-  // Whether all nodes of the ring are among `members`.
+  // The ring is the order in which nodes are each other's neighbours. Returns whether all of its nodes are
+  // among `members`.
   bool are_among(const std::vector<NodePlan>& members) const;
 
  private:

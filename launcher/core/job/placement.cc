@@ -11,16 +11,18 @@ namespace {
 
 using Agent = NodeStatus::Agent;
 
-// The order in which nodes are chosen. If `patient`, all nodes are on their way, and the order of their
-// arrival must not decide the ranks. A node without an agent was lost meanwhile, and comes last.
+// Returns a key for the order in which nodes are chosen. If `patient` is true, all nodes are on their way.
+// Then the order in which they arrive must not decide the ranks. If a node has no agent, it was lost in the
+// meantime, and comes last.
 auto preference(const NodeStatus& status, bool patient) {
   return std::tuple(status.agent == Agent::kAbsent, status.excluded,
                     !patient && status.agent != Agent::kThere, !patient && !status.member);
 }
 
-// A set of nodes that can all take part, each in its own place. By Hall's theorem, they can if, for each n,
-// the nodes with room for fewer than n workers do not outnumber the places for fewer than n workers. Such
-// sets are a matroid, so taking nodes in the order of preference yields the most preferred set.
+// A set of nodes that can all take part, each in a place of its own. A place is a number of workers. By
+// Hall's theorem, there are enough places if this holds for each n: the nodes with room for fewer than n
+// workers are not more than the places for fewer than n workers. Such sets are a matroid. So if nodes are
+// taken in the order of preference, the result is the most preferred set.
 class Seating {
  public:
   explicit Seating(const JobSize& size) : most_(size.places.size()) {
@@ -30,7 +32,8 @@ class Seating {
     if (taken_ == most_) return false;
     std::size_t smaller_places = 0;
     std::size_t smaller_rooms = 0;
-    // For each size of places: the smaller places must be enough for the nodes that fit only those.
+    // Some nodes fit only into small places. For each size of place, this checks that the smaller places are
+    // enough for the nodes that fit only into them.
     for (const auto& [workers, count] : places_) {
       if (workers > room && smaller_rooms + 1 > smaller_places) return false;
       smaller_places += count;
@@ -54,8 +57,9 @@ bool has_own_place(const JobSize& size, const NodeStatus& status) {
   return status.node.value() < size.max_nodes();
 }
 
-// Each node gets its own place, if it has one. Spares get the remaining places; the smallest spare chooses
-// first, so that each gets a place.
+// A place is a number of workers that one node of the job has to run. Each node gets its own place, if it has
+// one. Spares get the remaining places. The spare with the fewest slots chooses first, so that each gets a
+// place.
 std::map<NodeId, std::int32_t> workers_of(const JobSize& size, std::vector<NodeStatus> chosen) {
   std::map<NodeId, std::int32_t> workers;
   std::multiset<std::int32_t> free(size.places.begin(), size.places.end());
@@ -116,7 +120,7 @@ Placement place(const JobSize& size, std::vector<NodeStatus> nodes, bool patient
   for (const NodeStatus& each : nodes) {
     if (usable(each)) rooms.push_back(each.room);
   }
-  // Chooses all usable nodes if these are enough, else as few nodes as are needed.
+  // If the usable nodes are enough, chooses all of them. Otherwise chooses no more nodes than are needed.
   const auto count = static_cast<std::size_t>(needed_count(size, placeable_count(size, rooms)));
   Seating seating(size);
   std::vector<NodeStatus> chosen;

@@ -1,9 +1,10 @@
 // Decides which nodes take part in an attempt, with which ranks, and which agents the attempt waits for.
 //
-// The first attempt waits for all nodes. A restart prefers nodes that are there: members of the last attempt,
-// then spares; excluded nodes come last. An elastic job continues with fewer nodes, but not below its
-// minimum. A node runs its own number of workers; a spare takes the place of an absent node with that node's
-// number of workers, and must have room for them. Ranks follow the node numbers. Pure.
+// The first attempt waits for all nodes. A restart prefers nodes that are there. Among these, members of the
+// last attempt come first, and then spares. Excluded nodes come last. An elastic job continues with fewer
+// nodes, but not with fewer than its minimum. A node runs its own number of workers. A spare takes the place
+// of an absent node, and runs as many workers as that node would have. It must have room for them. Ranks
+// follow the node numbers. Pure.
 #pragma once
 
 #include <limits>
@@ -35,15 +36,16 @@ struct Placement {
   std::string reason;
 };
 
-// `nodes`: all nodes, by number. `patient`: no attempt was placed yet; waits for nodes that are still coming.
+// Chooses the nodes of the next attempt. `nodes` are all nodes in the order of their numbers. `patient` is
+// true if no attempt was placed yet. Then it waits for nodes that are still coming.
 Placement place(const JobSize& size, std::vector<NodeStatus> nodes, bool patient);
-// How many nodes must be there before place() can find members. `usable_count`: nodes that are there (or
-// coming, if patient) and not excluded.
+// Returns how many nodes must be there before place() can find members. `usable_count` counts the nodes that
+// are there and are not excluded. If `patient`, nodes that are coming count as well.
 std::int32_t needed_count(const JobSize& size, std::int32_t usable_count);
-// `rooms`: for how many workers each node has room. Returns how many of the nodes can take part together,
-// each in a place of its own.
+// Returns how many of the nodes can take part together, each in a place of its own. For each node, `rooms`
+// says how many workers it has room for.
 std::int32_t placeable_count(const JobSize& size, const std::vector<std::int32_t>& rooms);
-// The most workers that a spare with this room may have to run.
+// Returns the largest number of workers that a spare may have to run if it has this room.
 std::int32_t likely_workers(const JobSize& size, std::int32_t room);
 
 }  // namespace muster::launcher

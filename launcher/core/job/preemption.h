@@ -1,8 +1,8 @@
-// Keeps the notice that a job must leave: which ranks can save and leave by themselves, whether they were
-// told to, and which ranks leave.
+// A job can get a notice that it must leave. This keeps the facts about it: which ranks can save and leave by
+// themselves, whether they were told to, and which ranks leave.
 //
 // A notice comes from SIGTERM, SIGUSR1, SIGINT, `launch cancel` or the time limit. The job passes it on only
-// if every rank can act on it: a rank that cannot would keep the others from agreeing on a step. Plain
+// if every rank can act on it. A rank that cannot would keep the others from agreeing on a step. Plain
 // values; job.h decides.
 #pragma once
 
@@ -21,29 +21,32 @@ namespace muster::launcher {
 
 class Preemption {
  public:
-  // A rank's capabilities, separated by spaces; only "preemption" matters here.
+  // Call when a rank says what it is capable of. The words are separated by spaces. Only "preemption" matters
+  // here.
   void hello(Rank rank, std::string_view capabilities);
   bool all_can(std::int32_t world_size) const {
     return capable_.size() == static_cast<std::size_t>(world_size);
   }
-  // Gives the notice: the ranks have time until `until`. has_committed() ignores commits that `steps` has
-  // now.
+  // Gives the notice to end, which tells the ranks that they have time until `until`. `steps` has the
+  // checkpoints that are committed already; has_committed() ignores these.
   void give(const StopWish& wish, TimePoint until, const Steps& steps);
-  // Replaces the reason of the notice: the user has asked for the end in another way since.
+  // The user has asked for the end again, in another way. This replaces the reason of the notice.
   void want(const StopWish& wish) { wish_ = wish; }
   bool given() const { return given_; }
   const StopWish& wish() const { return wish_; }  // signal 0: the time limit
   TimePoint until() const { return until_; }
   std::string why() const;             // "SIGTERM"
   std::string how_to_end_now() const;  // for a user who waits; "" for a scheduler
-  // Notes that the rank leaves, because its checkpoint (its own or that of its group) was committed.
+  // Notes that the rank leaves, because a checkpoint was committed. The checkpoint is that of the rank alone
+  // or of its group.
   void leaves(Rank rank) { leaving_.insert(rank); }
   bool some_leave() const { return !leaving_.empty(); }
-  // Call with the lineage's answer: the step of the attempt's newest checkpoint; nullopt: there is none.
+  // Call with the answer of the lineage. It is the step of the attempt's newest checkpoint, or nullopt if
+  // there is none.
   void found(std::optional<std::int64_t> step);
   bool has_committed(const Steps& steps) const;  // since the notice
-  // Whether the lineage must be asked if the ranks have saved: their reports may have been lost with the
-  // ranks.
+  // Returns whether the lineage must be asked if the ranks have saved a checkpoint. It must if no report says
+  // so, because the reports may have been lost with the ranks.
   bool is_unclear(const Steps& steps) const { return given_ && !has_committed(steps) && !looked_; }
 
   // For the journal (journal/state.h).

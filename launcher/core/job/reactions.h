@@ -1,4 +1,4 @@
-// The job's state machine as a table: the reaction to each kind of occurrence in each phase.
+// The job's state machine as a table. For each kind of occurrence and each phase, the table has the reaction.
 //
 // Job (job.h) notes what happened and then does what the table says. Constants; no state.
 #pragma once

@@ -34,7 +34,7 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
         break;
       case RestartDecision::Kind::kRestart:
         auto instead = forbidding(verdict, attempt);
-        // This failure belongs to the last restart. The cause of that restart remains the cause.
+        // This failure belongs to the last restart. So that restart keeps its cause.
         if (!instead && !decision.counted) return {std::move(verdict), std::move(decision)};
         if (!instead) {
           ++restart_count_;
@@ -47,8 +47,8 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
   return {std::move(verdict)};
 }
 
-// A refused restart may succeed later, because its reason may be temporary. After a refused first attempt,
-// the user is still there to remove the reason.
+// If a restart is refused, the reason may be temporary. So another restart may succeed later. If the first
+// attempt is refused, the user is still there and can remove the reason.
 bool Recovery::may_help(const Verdict& verdict, const Circumstances& attempt) const {
   const bool may_start_later = verdict.kind == Verdict::Kind::kRefused && attempt.cannot_start;
   return verdict.restart_may_help() || (may_start_later && repeat_count() > 0);

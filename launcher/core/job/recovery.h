@@ -1,6 +1,7 @@
-// Decides what follows an attempt that has ended: another attempt, or the end of the job and its verdict.
+// Decides what follows when an attempt has ended. It is another attempt, or the end of the job with a
+// verdict.
 //
-// Knows how often the job was restarted and why, and whether the user has forbidden another restart. The
+// This knows how often the job was restarted and why, and whether the user has forbidden another restart. The
 // policy (restart_policy.h) decides whether and when an attempt is repeated. Pure; the time is passed in.
 #pragma once
 
@@ -14,7 +15,7 @@ namespace muster::launcher {
 
 class Recovery {
  public:
-  // Facts about the ended attempt in addition to its verdict.
+  // Facts about the attempt that has ended. The verdict does not contain them.
   struct Circumstances {
     bool ran = false;               // its workers were started
     bool cannot_start = false;      // it was refused for a temporary reason, such as a full disk
@@ -31,19 +32,20 @@ class Recovery {
   explicit Recovery(const RestartLimits& limits) : policy_(limits) {}
 
   Next after(Verdict verdict, const Circumstances& attempt, TimePoint now);
-  // The verdict if the launcher leaves without waiting.
+  // Returns the verdict for the case that the launcher leaves without waiting for the agents.
   Verdict abandoned(Verdict verdict) const;
-  // Allows no restart: the user asked for the end while a failed attempt was being stopped.
+  // Forbids each further restart. Call this if the user asks for the end while an attempt that has failed is
+  // being stopped.
   void forbid(const StopWish& wish) { forbidden_by_ = forbidden_by_.value_or(wish); }
   bool is_forbidden() const { return forbidden_by_.has_value(); }
 
-  // Number of attempts that followed an attempt that failed or could not start.
+  // Returns how many attempts followed an attempt that failed or could not start.
   std::int32_t restart_count() const { return restart_count_; }
-  // restart_count(), plus the attempts that began because nodes were added.
+  // Returns restart_count(), plus the number of attempts that began because nodes were added.
   std::int32_t repeat_count() const { return restart_count_ + growth_count_; }
-  // Restarts that currently count towards --max-restarts.
+  // Returns how many restarts currently count towards --max-restarts.
   std::int32_t used(TimePoint now) const { return policy_.used(now); }
-  // The failure that led to the current attempt; nullopt if it is not a restart.
+  // Returns the failure that led to the current attempt. If that attempt is not a restart, returns nullopt.
   const std::optional<Verdict>& repeated() const { return repeated_; }
 
   // For the journal (journal/state.h).
@@ -51,7 +53,7 @@ class Recovery {
   void fields(Archive& archive) {
     archive(policy_, restart_count_, growth_count_, commits_before_, repeated_, forbidden_by_);
   }
-  // Whether the counters that were read can be counters.
+  // Returns whether the counters that were read from a journal have possible values.
   bool restored() const { return is_count(restart_count_) && is_count(growth_count_); }
 
  private:

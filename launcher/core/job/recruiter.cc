@@ -25,7 +25,7 @@ void Recruiter::compare_rooms() {
   mixed_ = std::ranges::any_of(rooms_, [this](std::int32_t room) { return room != rooms_.front(); });
 }
 
-// Each place must have a node with room for it.
+// Each place must have a node with enough room for it.
 bool Recruiter::restored() {
   if (size_.places.empty() || size_.places.size() > rooms_.size() || size_.min_nodes < 1 ||
       size_.min_nodes > size_.max_nodes())
@@ -66,7 +66,8 @@ std::vector<NodeId> Recruiter::missing(const Crew& last, bool patient, TimePoint
   return missing;
 }
 
-// Does not count a spare that has no room for any free place.
+// Returns whether there are too few nodes for an attempt. A spare does not count if it has no room for any
+// free place.
 bool Recruiter::too_few(Presence least) const {
   const auto needed = static_cast<std::size_t>(size_.min_nodes);
   const std::size_t count = least == Presence::kThere ? fleet_.there_count() : fleet_.alive_count();
@@ -82,8 +83,8 @@ std::int32_t Recruiter::likely_workers(NodeId spare) const {
   return launcher::likely_workers(size_, room_of(spare));
 }
 
-// Hires excluded nodes too while too few nodes are there: a node on its way might never arrive. The placement
-// still prefers other nodes to excluded ones.
+// Also hires agents for excluded nodes as long as too few nodes are there, because a node that is on its way
+// might never arrive. The placement still prefers nodes that are not excluded.
 FleetDecisions Recruiter::hire_absent(TimePoint now) {
   FleetDecisions all;
   const std::set<NodeId> absent = fleet_.absent();
@@ -98,8 +99,9 @@ FleetDecisions Recruiter::hire_absent(TimePoint now) {
   return all;
 }
 
-// Checks cheaply whether a placement is worth a try. Up to ten thousand agents join one by one, and each
-// placement takes time for each node. If nodes have different rooms, only the placement itself can tell.
+// Checks whether it is worth while to try a placement. This check is cheap. Up to ten thousand agents join
+// one by one, and a placement takes time for each node. If the nodes have different rooms, only the placement
+// itself can tell.
 bool Recruiter::enough_may_be_there(bool patient, TimePoint now) const {
   if (mixed_) return fleet_.there_count() >= static_cast<std::size_t>(size_.min_nodes);
   std::size_t usable = patient ? fleet_.alive_count() : fleet_.there_count();

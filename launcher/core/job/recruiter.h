@@ -1,8 +1,8 @@
-// Gets a job its nodes: hires agents for absent nodes, and chooses the nodes of the next attempt once enough
-// are there.
+// Finds the nodes for a job. It hires agents for absent nodes. When enough nodes are there, it chooses those
+// of the next attempt.
 //
-// The fleet knows which nodes are there, the placement (placement.h) which ones are preferred; the recruiter
-// asks both, and lets the fleet hire. Performs nothing; the time is passed in.
+// The fleet knows which nodes are there. The placement (placement.h) knows which of them are preferred. The
+// recruiter asks both, and lets the fleet hire agents. It performs nothing itself; the time is passed in.
 #pragma once
 
 #include <vector>
@@ -15,24 +15,27 @@ namespace muster::launcher {
 
 class Recruiter {
  public:
-  // May use all nodes of the plan. `fleet` must outlive the recruiter.
+  // The recruiter may use all nodes of the plan. `fleet` must outlive it.
   Recruiter(const Plan& plan, Fleet& fleet);
 
-  // Chooses the nodes of the attempt after `last`, which is empty before the first attempt. Returns no
-  // members while agents are missing. `patient`: waits for nodes on their way, even if fewer would be enough.
+  // Chooses the nodes for the attempt after `last`. `last` is empty before the first attempt. If agents are
+  // still missing, the result has no members. If `patient` is true, it waits for nodes that are on their way,
+  // even if fewer would be enough.
   Placement place(const Crew& last, bool patient, TimePoint now) const;
   // The nodes whose agents place() waits for.
   std::vector<NodeId> missing(const Crew& last, bool patient, TimePoint now) const;
-  // Adds a node, which has no agent yet, and a place for the node. Only for jobs without spare nodes.
+  // Adds a node that has no agent yet, and a place for this node. Call this only for jobs without spare
+  // nodes.
   NodeId add(std::int32_t slots);
   std::int32_t node_count() const { return static_cast<std::int32_t>(rooms_.size()); }
   std::int32_t place_count() const { return size_.max_nodes(); }
   std::int32_t world_size() const;  // at full size
   // How many workers the spare node would run.
   std::int32_t likely_workers(NodeId spare) const;
-  // Hires agents for absent nodes; for excluded nodes only while too few nodes are there for an attempt.
+  // Hires agents for nodes that have none. For nodes that were excluded, it does so only while too few nodes
+  // are there for an attempt.
   FleetDecisions hire_absent(TimePoint now);
-  // Whether too few nodes for an attempt have an agent. Agents on their way count.
+  // Returns whether too few nodes for an attempt have an agent. Agents that are on their way count as there.
   bool too_few() const { return too_few(Fleet::Presence::kComing); }
 
   // For the journal (journal/state.h).
@@ -40,7 +43,8 @@ class Recruiter {
   void fields(Archive& archive) {
     archive(size_, rooms_);
   }
-  // Call after reading the fields: derives the other members. Returns false if the fields are inconsistent.
+  // Call after reading the fields. Computes the other members from them. Returns false if the fields are
+  // inconsistent.
   bool restored();
 
  private:

@@ -54,7 +54,7 @@ struct Address {
   Network network;
 };
 
-// Skips malformed addresses: they come from the network.
+// Addresses come from the network, so some may be malformed. These are skipped.
 std::vector<Address> addresses_of(const Whereabouts& member) {
   std::vector<Address> all;
   for (const std::string& each : member.addresses) {

@@ -1,8 +1,8 @@
-// Where the ranks of an attempt meet: the address of the store, on rank 0's node, and the addresses that may
-// connect to it.
+// Chooses where the ranks of an attempt meet. This is the address of the store, on rank 0's node. It also
+// says which addresses may connect to the store.
 //
-// The launcher chooses from the addresses that agents reported for their hosts; each agent tries whether it
-// can reach the store. Pure.
+// Agents report the addresses of their hosts, and the launcher chooses from these. Then each agent tries
+// whether it can reach the store. Pure.
 #pragma once
 
 #include <map>
@@ -33,21 +33,22 @@ struct Rendezvous {
 };
 
 // Chooses the address of the store on the first member's host.
-// - If all members are on one host, or a member's addresses are unknown: loopback.
-// - Otherwise an address in a network that all members share, IPv4 before IPv6, in the host's order.
-// - Without a shared network: the first address, which routers may know.
-// - Avoids addresses that two hosts have, such as docker0's.
-// - `members`: by rank, rank 0's first.
-// - `interface`: if not empty, only addresses on this interface of the first host, or in this network
-//   (10.77.0.0/16).
-// - `unreachable`: addresses where a member did not reach the store. Prefers other addresses in a shared
-//   network.
-// Errors: kInvalidArgument if the first host has no address on `interface`, or if the members have more
-// addresses than fit into one message.
+// - If all members are on one host, or a member's addresses are unknown, it is the loopback address.
+// - Otherwise it is an address in a network that all members share. IPv4 comes before IPv6. Among several,
+//   the host's order decides.
+// - If no network is shared, it is the host's first address, which routers may know.
+// - An address that two hosts have, such as docker0's, is avoided.
+// - `members` are in the order of their ranks, so rank 0's is the first.
+// - If `interface` is not empty, only some addresses are allowed. It names an interface of the first host, or
+//   a network such as 10.77.0.0/16.
+// - At the addresses `unreachable`, a member did not reach the store. This function prefers other addresses
+//   in a shared network.
+// Returns kInvalidArgument if the first host has no address on `interface`. Also returns it if the members
+// have more addresses than fit into one message.
 Expected<Rendezvous> meet(const std::vector<Whereabouts>& members, const std::string& interface,
                           const std::set<std::string>& unreachable = {});
 
-// Whether the store's address and peers fit into one message.
+// Returns whether one message has room for the address of the store and for the peers.
 bool fit_a_message(const std::string& store_address, const std::vector<std::string>& peers);
 
 // Calls the other meet() with the whereabouts of an attempt's members.

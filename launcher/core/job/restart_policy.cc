@@ -12,8 +12,8 @@ namespace muster::launcher {
 
 namespace {
 
-// Whether the cause is outside of the program: a worker was killed or stopped, a node was lost, or the
-// machine refused.
+// Returns whether the cause is outside of the program. It is if a worker was killed or stopped, if a node was
+// lost, or if the machine refused something.
 bool is_from_outside(const Verdict& verdict) {
   switch (verdict.kind) {
     case Verdict::Kind::kNodeLost:
@@ -25,14 +25,14 @@ bool is_from_outside(const Verdict& verdict) {
   }
 }
 
-// The text for comparing two failures; empty if the program left none.
+// Returns the text that is compared with the text of another failure. Empty if the program left none.
 const std::string& text_of(const WorkerEnd& end) {
   return end.cause.empty() ? end.exception : end.cause;
 }
 
-// Returns the value for Failure::at_start. It is "" also
-// - for a rank that only missed a peer, because the rank may succeed next time;
-// - for a rank without any text, because the cause is unknown.
+// Returns the value for Failure::at_start. In these cases, too, it is "":
+// - The rank only missed another rank, because it may succeed next time.
+// - The rank has left no text, because then the cause is not known.
 std::string failure_at_start(const Verdict& verdict, const std::string& what) {
   const bool own = verdict.kind == Verdict::Kind::kExit || verdict.kind == Verdict::Kind::kSignal;
   if (!own || is_from_outside(verdict) || !verdict.at_start || verdict.lived >= RestartPolicy::kLongLife)
@@ -44,7 +44,8 @@ std::string failure_at_start(const Verdict& verdict, const std::string& what) {
 
 }  // namespace
 
-// Ignores the rank: if all ranks fail alike, it is chance which rank fails first.
+// The failure does not contain the rank. If all ranks fail in the same way, it is chance which of them fails
+// first.
 Failure as_failure(const Verdict& verdict, bool committed) {
   Failure failure{.from_outside = is_from_outside(verdict),
                   .what = std::string(name_of(verdict.kind)),
@@ -137,7 +138,8 @@ Duration RestartPolicy::delay_after(const Failure& failure) {
   return fruitless_failures_ < 2 ? Duration{} : back_off(fruitless_failures_ - 2);
 }
 
-// Adds a jitter of 25 %, so that jobs that failed together do not restart together.
+// Returns the length of a back-off. It is changed at random by up to 25 %. So jobs that failed together do
+// not restart together.
 Duration RestartPolicy::back_off(std::int32_t doublings) {
   const double most = in_seconds(kMostDelay);
   const double doubled = std::min(in_seconds(limits_.delay) * std::exp2(doublings), most);

@@ -1,16 +1,18 @@
-// Decides whether and when a failed attempt is repeated: a budget per time window, a limit for identical
-// failures in a row, and a back-off between restarts without progress.
+// Decides whether and when a failed attempt is repeated. There is a budget of restarts for each time window,
+// and a limit for identical failures in a row. Between restarts without progress there is a back-off, that
+// is, a pause.
 //
 // - A failure from outside, such as a kill, never counts as identical. Its attempt is repeated at once. If
 //   the last three attempts all lived less than kShortLife, a back-off comes first.
-// - An attempt that could not start (full disk, host refuses connections) is repeated after a back-off;
-//   if only one node refused, the back-off begins with the second refusal in a row.
-// - Progress is a checkpoint or a step beyond all earlier ones. Most programs report neither, so
-//   missing progress alone proves nothing.
+// - An attempt may be unable to start, because a disk is full or a host refuses connections. Such an attempt
+//   is repeated after a back-off. If only one node refused, the back-off begins with the second refusal in a
+//   row.
+// - Progress is a checkpoint or a step beyond all earlier ones. Most programs report neither, so missing
+//   progress alone proves nothing.
 // - If a full window has passed since the last restart, all counts of failures start again from zero.
-// - Nodes lost together belong to one restart: a loss within kTogether after a restart, before a worker was
-//   started, does not count.
-// Pure: the time is passed in, the jitter follows from the seed.
+// - Nodes that are lost together need one restart only. So a loss does not count if it comes within kTogether
+//   after a restart, and before a worker was started.
+// Pure: the time is passed in, and the random part of a back-off follows from the seed.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +42,7 @@ struct RestartDecision {
   bool counted = true;  // false: the failure belongs to the previous restart
 };
 
-// The facts about a failure that the policy uses.
+// Facts about a failure. The policy uses these to decide.
 struct Failure {
   bool from_outside = false;
   std::string what;                    // the program's own failure: class, code or signal, exception
@@ -50,9 +52,11 @@ struct Failure {
   bool committed = false;              // a checkpoint since the previous failure
   bool could_not_start = false;        // no worker of the attempt ran
   bool refused_by_node = false;        // it could not start because one node refused; another node may work
-  // `what` and all text of the failure, if it came early and before the first step; else empty.
+  // If the failure came early and before the first step, this is `what` and all text of the failure.
+  // Otherwise it is empty.
   std::string at_start{};
-  // When a node was lost after its agent had joined, if no worker of the attempt had been started.
+  // If a node was lost after its agent had joined, but before any worker of the attempt was started, this is
+  // the time of the loss.
   std::optional<TimePoint> lost_before_start{};
 };
 Failure as_failure(const Verdict& verdict, bool committed);
@@ -60,19 +64,21 @@ Failure as_failure(const Verdict& verdict, bool committed);
 class RestartPolicy {
  public:
   static constexpr Duration kMostDelay = std::chrono::seconds(30);
-  // A failure from outside leads to a back-off if the last three attempts all lived for less than this.
+  // If the last three attempts all lived for less than this, a failure from outside leads to a back-off, that
+  // is, a pause before the restart.
   static constexpr Duration kShortLife = std::chrono::seconds(2);
-  // An attempt that lived this long did some work, so it needs no back-off. Its failure does not count as
-  // identical to another one if it has no text to compare.
+  // An attempt that lived this long has done some work, so no back-off follows. If its failure has no text,
+  // the failure does not count as identical to another one.
   static constexpr Duration kLongLife = std::chrono::seconds(30);
 
-  // Nodes that fail for one reason are lost within this time of each other: a restarting Docker engine kills
-  // containers after 10 s, and an agent counts as silent after 10 s. A node that repeatedly joins and is lost
-  // uses one restart per kTogether.
+  // If several nodes fail for the same reason, they are lost within this time of each other. A Docker engine
+  // that restarts kills containers after 10 s, and an agent counts as silent after 10 s. If a node joins and
+  // is lost again and again, it uses up one restart per kTogether.
   static constexpr Duration kTogether = std::chrono::seconds(10);
 
   explicit RestartPolicy(const RestartLimits& limits) : limits_(limits), rng_(limits.seed) {}
-  // Decides about one failure. A restart with `counted` counts towards the budget from then on.
+  // Decides about one failure. If the decision is a restart with `counted`, that restart uses up a part of
+  // the budget.
   RestartDecision on_failure(const Failure& failure, TimePoint now);
   std::int32_t used(TimePoint now) const;  // restarts within the window
 
@@ -82,7 +88,7 @@ class RestartPolicy {
     archive(rng_, restarts_, newest_step_, last_own_failure_, last_at_start_, same_at_start_, same_failures_,
             fruitless_failures_, short_lives_, failed_starts_);
   }
-  // Whether the fields that were read are consistent.
+  // Returns whether the fields that were read are consistent.
   bool restored() const {
     return is_count(same_failures_) && is_count(fruitless_failures_) && is_count(short_lives_) &&
            is_count(failed_starts_);

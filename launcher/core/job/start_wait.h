@@ -17,7 +17,7 @@ class StartWait {
 
   explicit StartWait(Duration timeout) : timeout_(timeout) {}
   void begin(TimePoint now) { limit_ = now + kLimit; }
-  // Call when a node has joined; others may follow soon.
+  // Call when a node has joined. More nodes may join soon.
   void arrived(TimePoint now) {
     until_ = now + timeout_;
     over_ = false;
@@ -34,7 +34,7 @@ class StartWait {
   }
   // True when the wait is over: the job starts if enough nodes are there.
   bool is_over() const { return over_; }
-  // True when nodes that have not joined count as missing for good.
+  // Returns true when nodes that have not joined count as missing for ever.
   bool is_hopeless(TimePoint now) const { return limit_ && *limit_ <= now; }
   std::optional<TimePoint> next() const {
     if (!until_ || !limit_) return until_ ? until_ : limit_;

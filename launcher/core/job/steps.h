@@ -1,7 +1,7 @@
-// The progress of a training: the newest step of each rank of the current attempt, and the committed
-// checkpoints.
+// The progress of a training. It has the newest step of each rank of the current attempt, and the checkpoints
+// that were committed.
 //
-// Only this class keeps these facts. The history of an ended attempt copies the last ones
+// Only this class keeps these facts. When an attempt has ended, its history has a copy of the last ones
 // (attempt_history.h). Plain values.
 #pragma once
 
@@ -27,8 +27,8 @@ class Steps {
     std::int64_t& newest = newest_.try_emplace(rank, step).first->second;
     newest = std::max(newest, step);
   }
-  // Notes that the rank has saved its part of the checkpoint of this step. Returns whether all ranks have now
-  // done so, which commits the checkpoint.
+  // Notes that the rank has saved its part of the checkpoint of this step. If all ranks have done so, the
+  // checkpoint is committed, and this returns true.
   bool saved(Rank rank, std::int64_t step, std::int32_t world_size) {
     std::set<Rank>& ranks = saved_[step];
     ranks.insert(rank);
@@ -59,7 +59,8 @@ class Steps {
   }
   std::optional<std::int64_t> committed() const { return committed_; }  // in the current attempt
   std::optional<std::int64_t> committed_ever() const { return committed_ever_; }
-  // Number of checkpoints that the whole job has committed. A new value shows a new checkpoint.
+  // Returns how many checkpoints the whole job has committed. If the number changes, there is a new
+  // checkpoint.
   std::int64_t commit_count() const { return commit_count_; }
 
   // For the journal (journal/state.h).

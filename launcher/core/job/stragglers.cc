@@ -70,8 +70,8 @@ std::vector<Stragglers::Change> Stragglers::stepped(Rank rank, const std::string
   }
   Group& mates = groups_.at(entry.group);
   if (busy <= Duration::zero() || mates.ranks.size() < 2) return {};
-  // A full window waits until the windows of all other ranks of the group are full. Each rank omits some fast
-  // steps from its reports, and different ranks omit different steps.
+  // If the window of a rank is full, it waits until the windows of all other ranks of the group are full.
+  // Each rank leaves some fast steps out of its reports, and these are different steps on different ranks.
   if (entry.count < kWindowSteps) {
     entry.sum += busy;
     entry.longest = std::max(entry.longest, busy);

@@ -35,7 +35,8 @@ class Stragglers {
   };
 
   explicit Stragglers(std::int32_t world_size = 0);
-  // Call when a rank has made a step in this group ("": the world). Returns each new change once.
+  // Call when a rank has made a step in this group. The name "" stands for the group of all ranks. Returns
+  // the ranks that have become stragglers, or no longer are, since the last call.
   std::vector<Change> stepped(Rank rank, const std::string& group, Duration busy);
 
  private:

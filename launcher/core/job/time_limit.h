@@ -1,4 +1,5 @@
-// A job's time limit: when the notice is due, and when the time is up. Reports each once.
+// The time limit of a job. It says when the notice is due, and when the time is up. It says each of these
+// once.
 //
 // Pure; the time is passed in.
 #pragma once
@@ -10,7 +11,8 @@
 
 namespace muster::launcher {
 
-// When the notice of a time limit is due: `grace` before the limit, but not before half of the time.
+// Returns the time at which the notice of a time limit is due. This is `grace` before the limit, but never
+// before half of the time.
 inline TimePoint notice_time(TimePoint began, Duration time_limit, Duration grace) {
   return began + time_limit - std::min(grace, time_limit / 2);
 }

@@ -17,7 +17,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentId, node, incarnation)
 
 }  // namespace muster
 
-// AttemptDenied has no default value, because an Error is never empty.
+// AttemptDenied cannot be constructed without an Error, because an Error is never empty. So it needs this
+// specialization.
 template <>
 struct nlohmann::adl_serializer<muster::launcher::AttemptDenied> {
   static void to_json(json& out, const muster::launcher::AttemptDenied& denied) {
@@ -55,7 +56,7 @@ std::string_view name_of_alternative(const Variant& value) {
 
 }  // namespace
 
-// Encoders of events without fields, and of events whose fields the record has under the same names.
+// These encode events without fields, and events whose fields have the same names in the record.
 template <class Empty>
   requires std::is_empty_v<Empty>
 void to_json(json& out, const Empty&) {
@@ -81,7 +82,7 @@ void to_json(json& out, const ProcessEnded& ended) {
   out = {{"agent", ended.agent}, {"how", ended.how}, {"end", ended.end}};
 }
 
-// Older journals have `refused` instead of `end`.
+// In older journals the field is called `refused` and not `end`.
 void from_json(const json& in, ProcessEnded& ended) {
   in.at("agent").get_to(ended.agent);
   in.at("how").get_to(ended.how);
@@ -118,7 +119,7 @@ Event event_named(std::string_view name, const json& fields) {
   }
 }
 
-// Checks what io/launcher.h guarantees to the core about events.
+// io/launcher.h guarantees the core some things about events. This checks them.
 void check_event(const Event& event) {
   if (const auto* begun = std::get_if<AttemptBegun>(&event);
       begun != nullptr && begun->resume_step > std::numeric_limits<std::int64_t>::max())
@@ -156,8 +157,8 @@ std::string details_of(const BeginAttempt& action) {
 std::string details_of(const LookForCheckpoint& action) {
   return fmt::format("of attempt {}", action.attempt);
 }
-// Shows a Welcome without a digest. Every agent gets the same Welcome, and it contains the workers'
-// environment, which must not be stored.
+// A Welcome contains the workers' environment, which must not be stored. So it is shown without a digest.
+// Every agent gets the same Welcome.
 std::string details_of(const Send& action) {
   if (std::holds_alternative<wire::Welcome>(action.message))
     return fmt::format("Welcome to node{}", action.node);

@@ -14,13 +14,14 @@
 namespace muster::launcher {
 
 nlohmann::json to_record(const Event& event);
-// Returns kCorrupt, with the reason, if to_record() cannot have made the record.
+// Reads an event from a record. If to_record() cannot have made the record, returns kCorrupt, with the
+// reason.
 Expected<Event> event_from(const nlohmann::json& record);
 // "AgentSaid"
 std::string_view name_of(const Event& event);
 
-// "Send: StopWorkers 8f1d02c4 to node3 (the attempt cannot succeed any more)": a message is shown by its name
-// and the digest of its contents; Welcome has no digest.
+// Returns a text such as "Send: StopWorkers 8f1d02c4 to node3 (the attempt cannot succeed any more)". A
+// message is shown as its name and a digest of its contents. A Welcome has no digest.
 std::string text_of(const Decision& decision);
 
 }  // namespace muster::launcher

@@ -22,14 +22,14 @@ using nlohmann::json;
 
 namespace {
 
-// The parts of hosts that affect decisions or appear in verdicts: name and slots.
+// Returns the parts of hosts that affect decisions or appear in verdicts. These are the name and the slots.
 json hosts_of(const Plan& plan) {
   json hosts = json::array();
   for (const Host& host : plan.hosts) hosts.push_back({host.name, *host.slots});
   return hosts;
 }
 
-// Stores `plan.job` in the form of the Welcome message that agents get.
+// Stores `plan.job` in the form of a Welcome message, as agents get it. Leaves out the environment.
 json record_of(const Plan& plan) {
   wire::JobSpec job = plan.job;
   job.environment.clear();
@@ -98,7 +98,7 @@ class Replayer {
     replay_.version = head.at("version").get<std::string>();
   }
 
-  // Returns false if the replayed decisions differ from the recorded ones.
+  // Replays one record. Returns false if the decisions are not the same as those in the record.
   Expected<bool> take(const json& record) {
     if (const auto state = record.find("state"); state != record.end()) {
       if (std::exchange(begun_, true))
@@ -127,7 +127,7 @@ class Replayer {
   }
 
  private:
-  // Checks what io/launcher.h guarantees to the core about the order and times of events.
+  // io/launcher.h guarantees the core some things about the order and the times of events. This checks them.
   Status check(const Event& event, TimePoint at) {
     if (std::holds_alternative<Began>(event) == std::exchange(begun_, true))
       return failure(ErrorCode::kCorrupt, "{}",

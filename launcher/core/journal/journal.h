@@ -1,5 +1,5 @@
-// A job's journal, from which the same decisions can be replayed: the plan, then each event that the core
-// handled, with its time and the decisions.
+// The journal of a job. It has the plan, and then each event that the core handled, with its time and the
+// decisions. From it, the same decisions can be replayed.
 //
 // A long journal continues in a new file that begins with the state of the core. Journals contain neither
 // keys nor values of `--env`. Pure: makes bytes.
@@ -15,10 +15,10 @@
 
 namespace muster::launcher {
 
-// The first bytes of a journal. `version`: of this program.
+// Returns the first bytes of a journal. `version` is the version of this program.
 std::string journal_head(const Plan& plan, std::string_view version);
-// The state of the core after the events so far, for a file that continues another. This function and the
-// next return "" if the record would exceed kMaxRecordBytes.
+// Returns the state of the core after the events so far. A file that continues another one needs it. If the
+// record would be longer than kMaxRecordBytes, this function and the next return "".
 std::string journal_state(const Controller& controller);
 std::string journal_entry(const Event& event, TimePoint at, const Decisions& decisions);
 
@@ -36,8 +36,9 @@ struct Replay {
   std::optional<Difference> first_difference{};
 };
 
-// Runs the events of an untrusted journal through the core, up to the first decision that differs. Errors:
-// kCorrupt, in one short line, if the bytes are not a journal, or damaged.
+// Gives the events of a journal to the core once more, up to the first decision that differs from the
+// recorded one. The journal need not be trusted. If the bytes are not a journal or are damaged, returns
+// kCorrupt in one short line.
 Expected<Replay> replay(std::string_view bytes);
 
 std::string replay_as_text(const Replay& replay);

@@ -10,7 +10,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Length and checksum of a record, in this machine's byte order.
+// The length and the checksum of a record. Both are in the byte order of this machine.
 struct Mark {
   std::uint32_t length = 0;
   std::uint32_t checksum = 0;

@@ -1,7 +1,7 @@
-// The bytes of a journal: a line that names the format, then records. Each record is a length, a checksum and
-// a CBOR item.
+// The bytes of a journal. They begin with a line that names the format. Records follow it. Each record has a
+// length, a checksum and a CBOR item.
 //
-// A launcher that is killed leaves a torn record at the end; that is not an error. Pure.
+// If a launcher was killed, the last record may be torn. This is not an error. Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace muster::launcher {
 constexpr std::string_view kJournalHead = "muster journal 1\n";
 constexpr std::size_t kMaxRecordBytes = std::size_t{32} << 20;
 
-// Appends the record to `out`. Returns false, and appends nothing, if it exceeds kMaxRecordBytes. Numbers
-// must be integers; strings may be binary.
+// Appends the record to `out`. If the record would be longer than kMaxRecordBytes, appends nothing and
+// returns false. All numbers must be integers. Strings may contain any bytes.
 bool append_record(std::string& out, const nlohmann::json& record);
 
 // Converts an encoded frame to its form in a record, and back. frame_from() throws std::invalid_argument if
@@ -30,12 +30,13 @@ wire::Frame frame_from(const nlohmann::json& record);
 // Splits the bytes of a journal into records.
 class RecordReader {
  public:
-  // `bytes` must outlive the reader. kCorrupt if they do not begin with kJournalHead.
+  // Opens a reader of `bytes`, which must outlive it. If `bytes` do not begin with kJournalHead, returns
+  // kCorrupt.
   static Expected<RecordReader> open(std::string_view bytes);
-  // Returns the next record, or nullopt at the end. If a record is damaged, returns kCorrupt, with the
-  // position of the record's first byte.
+  // Returns the next record. At the end, returns nullopt. If a record is damaged, returns kCorrupt, with the
+  // position of the first byte of the record.
   Expected<std::optional<nlohmann::json>> next();
-  // Whether the last record is torn. Valid once next() has returned nullopt.
+  // Returns whether the last record is torn. Call this when next() has returned nullopt.
   bool torn() const { return torn_; }
 
  private:

@@ -1,4 +1,4 @@
-// Names of types and numbers of enumerators, from the compiler.
+// Asks the compiler for the names of types and for the numbers of enumerators.
 //
 // Constants, safe in any thread. The names of types have no namespaces.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace muster::launcher {
 
-// The name of a type, without its namespace: "AgentSaid".
+// Returns the name of a type without its namespace, such as "AgentSaid".
 template <class Type>
 constexpr std::string_view name_of_type() {
   std::string_view text = __PRETTY_FUNCTION__;  // "... [Type = muster::wire::Ping]", GCC: "[with ...; ...]"
@@ -18,7 +18,8 @@ constexpr std::string_view name_of_type() {
 
 template <auto value>
 constexpr bool is_enumerator() {
-  // "... [value = muster::launcher::Phase::kDone]"; a number without a name is "(muster::launcher::Phase)9".
+  // The text ends like "... [value = muster::launcher::Phase::kDone]". If a number has no name, it ends like
+  // "[value = (muster::launcher::Phase)9]".
   constexpr std::string_view kText = __PRETTY_FUNCTION__;
   return kText[kText.find("value = ") + 8] != '(';
 }

@@ -60,7 +60,7 @@ class Writer {
       return all;
     } else {
       Writer parts;
-      // fields() is not const, because reading uses it too; writing does not change the value.
+      // fields() is not const, because it is also used for reading. Writing does not change the value.
       if constexpr (requires { const_cast<Value&>(value).fields(parts); }) {
         const_cast<Value&>(value).fields(parts);
       } else {

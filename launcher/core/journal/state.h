@@ -1,4 +1,5 @@
-// Converts the state of the core to its form in a journal, and back: every field of every part, by position.
+// Converts the state of the core to its form in a journal, and back. That form has every field of every part.
+// A field has no name there, only a position.
 //
 // Boost.PFR splits plain structs, so no field can be forgotten. A class lists its fields in fields(), and
 // checks them in restored() after reading. States of different versions are incompatible. Pure.
@@ -12,8 +13,8 @@
 namespace muster::launcher {
 
 nlohmann::json state_of(const Controller& controller);
-// Restores an untrusted state into a controller that was made from the same plan. Returns kCorrupt if the
-// state has another version, or is impossible. After an error the controller is unusable.
+// Restores a state that is not trusted. The controller must have been made from the same plan. If the state
+// has another version or is impossible, returns kCorrupt. After an error the controller cannot be used.
 Status restore(Controller& controller, const nlohmann::json& state);
 
 }  // namespace muster::launcher

@@ -100,8 +100,8 @@ bool looks_like_flag(const std::string& word) {
   return word.size() > 1 && word[0] == '-' && std::isdigit(static_cast<unsigned char>(word[1])) == 0;
 }
 
-// Takes the flag at `next`, which begins with a dash. Leaves `next` at the flag's last word: a value may be a
-// word of its own.
+// Takes the flag at `next`, which begins with a dash. After that, `next` is the last word of the flag,
+// because the value may be a word of its own.
 Expected<GivenFlag> take_flag(const FlagSet& set, Words::const_iterator& next, Words::const_iterator end) {
   auto given = next->starts_with("--") ? read_long(set, *next) : read_short(set, *next);
   if (!given) return given;
@@ -127,8 +127,8 @@ bool may_be_flag(const std::string& word) {
   return word.size() > 1 && word.front() == '-';
 }
 
-// For `launch torchrun --nnodes 2 train.py`: a flag of another launcher is most likely meant for launch,
-// which has a flag of the same name.
+// Handles a command such as `launch torchrun --nnodes 2 train.py`. The user most likely means the flag for
+// launch, which has a flag of the same name.
 std::string in_place_of_launcher(const Words& program, const Words& meant) {
   const Words rest(program.begin() + 1, program.end());
   const auto sorted = sort_arguments(rest);
@@ -140,8 +140,8 @@ std::string in_place_of_launcher(const Words& program, const Words& meant) {
       fits ? fmt::format("{}", fmt::join(words, " ")) : fmt::format("{} PROGRAM", fmt::join(meant, " ")));
 }
 
-// Returns a notice about flags among the program's arguments that the user may have meant for launch. Skips
-// flags that many programs have, and flags that launch got as well.
+// Some flags among the program's arguments may be meant for launch. Returns a notice about these. Flags that
+// many programs have are skipped, and so are flags that launch got as well.
 std::optional<std::string> misplaced_flags(const Arguments& arguments) {
   const Words& program = arguments.program;
   constexpr std::string_view kOfManyPrograms[] = {"config", "device", "help", "json", "quiet", "version"};
@@ -242,7 +242,7 @@ Expected<CommandArguments> read_command_arguments(const Command& command, const 
                            : command.operand == Operand::kSchedule ? 2
                            : several                               ? 3
                                                                    : 1;
-  // Does not check `launch sweep`, whose subcommands take different numbers of operands.
+  // The subcommands of `launch sweep` take different numbers of operands. So this does not check them.
   if (result.operands.size() > most && command.operand != Operand::kSweep) {
     return failure(ErrorCode::kInvalidArgument,
                    "{}: too many arguments: `launch {}` takes {}; see `launch {} --help`",

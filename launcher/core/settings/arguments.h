@@ -23,33 +23,35 @@ struct GivenFlag {
   std::optional<std::string> value;
 };
 
-// The words of a command that starts a program: flags, then the program. The first word that is not a flag
-// begins the program.
+// The words of a command that starts a program. Flags come first, and then the program. The program begins at
+// the first word that is not a flag.
 struct Arguments {
   std::vector<GivenFlag> flags;
   std::vector<std::string> program;
   bool after_dashes = false;  // `--` stands before the program
   std::vector<std::string> notices;
 };
-// Splits the words after the command's name. Never reads the program's arguments as flags. `more`: flags that
-// the command has in addition to those of a job.
+// Sorts the words that follow the command's name into flags and the program. Arguments of the program are
+// never read as flags. `more` are flags that the command has in addition to those of a job.
 Expected<Arguments> sort_arguments(const std::vector<std::string>& words, std::span<const Flag> more = {});
 
-// The words of any other command: flags and operands in any order.
+// The words of a command that starts no program. Flags and operands can come in any order.
 struct CommandArguments {
   std::map<std::string, GivenFlag, std::less<>> flags;  // by name
   std::vector<std::string> operands;
   bool has(std::string_view name) const { return flags.contains(name); }
   // The flag's value, or "".
   std::string value(std::string_view name) const;
-  // The flag's value as a number of `what`, 0 or more; nullopt if the flag was not given.
+  // Returns the value of the flag as a number that is 0 or more. Returns nullopt if the flag was not given.
+  // `what` is the thing that is counted, for the error message.
   Expected<std::optional<std::size_t>> count(std::string_view name, std::string_view what) const;
 };
-// Errors: as for sort_arguments(), a flag with two values, and more operands than the command takes.
+// Returns the errors of sort_arguments(). It is also an error if a flag has two values, or if there are more
+// operands than the command takes.
 Expected<CommandArguments> read_command_arguments(const Command& command,
                                                   const std::vector<std::string>& words);
 
-// "not a flag of launch", with the nearest flag as a suggestion.
+// Returns a hint such as "not a flag of launch". It suggests the flag with the most similar name.
 std::string unknown_flag_hint(std::string_view name, std::span<const Flag> more = {});
 
 }  // namespace muster::launcher

@@ -42,12 +42,14 @@ struct Command {
 };
 
 std::span<const Command> commands();
-// The command of this exact name, or nullptr.
+// Returns the command with exactly this name, or nullptr.
 const Command* find_command(std::string_view name);
-// Names reserved for commands to come. A program of such a name is started with `launch run` or `launch --`.
+// Returns names that are reserved for future commands. A program with such a name can be started with `launch
+// run` or `launch --`.
 std::span<const std::string_view> future_commands();
-// Returns a message if the first word looks like a command but is none: a name reserved for the future, or a
-// word with which other tools manage jobs. Returns nullopt for any other word: it can be a program.
+// Returns a message if the first word looks like a command, but is none. It may be a name that is reserved
+// for the future, or a word with which other tools manage jobs. Returns nullopt for any other word, because
+// it can be a program.
 std::optional<std::string> refusal_of_word(std::string_view word);
 
 // The names of JobEntry::State, in its order.

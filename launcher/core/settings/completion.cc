@@ -51,7 +51,7 @@ std::string bash_flags(const Command& command) {
   return words;
 }
 
-// Cases for the word after a flag that takes a value.
+// Returns the cases of a script for the word after a flag that takes a value.
 std::string bash_values() {
   std::string cases;
   const auto add = [&cases](const Flag& flag) {
@@ -131,7 +131,7 @@ complete -o filenames -F _launch launch
 
 // ---- zsh ----
 
-// Escapes brackets and colons, which end a description in zsh.
+// Puts backslashes before brackets and colons. In zsh, they would end a description.
 std::string zsh_text(std::string_view text) {
   std::string result;
   for (const char letter : text) {

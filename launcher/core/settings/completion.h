@@ -1,4 +1,5 @@
-// The scripts with which bash, zsh and fish complete commands, flags, values and names of jobs.
+// Makes the scripts for bash, zsh and fish. With such a script, the shell completes commands, flags, values
+// and names of jobs.
 //
 // Generated from the tables of commands and flags. The shell gets the names of jobs from `launch ps`. Pure.
 #pragma once
@@ -10,7 +11,7 @@
 
 namespace muster::launcher {
 
-// Errors: an unknown shell.
+// Returns the script for this shell. It is an error if the shell is unknown.
 Expected<std::string> completion_for(std::string_view shell);
 
 }  // namespace muster::launcher

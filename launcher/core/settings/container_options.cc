@@ -69,7 +69,7 @@ void read_mounts(SettingReader& reader, const Surroundings& here, ContainerOptio
   }
 }
 
-// Whether the text names GPUs as `docker run --gpus` takes them.
+// Returns whether the text names GPUs in the form that `docker run --gpus` takes.
 bool are_gpus(std::string_view text) {
   constexpr std::string_view kDevice = "device=";
   if (text == "all") return true;
@@ -82,7 +82,7 @@ bool are_gpus(std::string_view text) {
   return !text.empty() && std::ranges::all_of(split(text, ','), is_docker_name);
 }
 
-// NAME or UID, optionally with :GROUP. A name must exist in the image.
+// Returns whether the text has the form NAME or UID, with or without :GROUP. A name must exist in the image.
 bool is_container_user(std::string_view text) {
   const auto parts = split(text, ':');
   return parts.size() <= 2 && std::ranges::all_of(parts, is_docker_name);
@@ -124,7 +124,7 @@ bool is_device(std::string_view text) {
   return parts.size() == 1 || (parts[1].starts_with('/') && are_permissions(parts[2]));
 }
 
-// Why the value is refused; empty if it is valid.
+// Returns why the value is refused. Returns an empty text if the value is valid.
 std::string_view wrong_with(const ContainerArgument& argument) {
   if (argument.name == "ulimit" && !is_ulimit(argument.value))
     return "is not a limit: give ulimit=NAME=NUMBER or NAME=SOFT:HARD, -1 for none";

@@ -1,4 +1,4 @@
-// The flags for nodes that are containers: image, mounts, limits. Pure.
+// Reads the flags for nodes that are containers, such as image, mounts and limits. Pure.
 #pragma once
 
 #include "launcher/core/settings/setting_reader.h"
@@ -8,12 +8,14 @@ namespace muster::launcher {
 // Call when the hosts have been read.
 void read_containers(SettingReader& reader, const Surroundings& here, Options& options);
 
-// Adds `directories` (the job's working, log and checkpoint directories) to the mounts, at their own paths.
-// Skips empty names and paths where --mount has mounted something.
+// Adds `directories` to the mounts. These are the job's working, log and checkpoint directories. Each of them
+// has the same path in the container as on the host. Skips empty names, and paths where --mount has already
+// mounted something.
 std::vector<Mount> with_own_directories(std::vector<Mount> mounts,
                                         const std::vector<std::string>& directories);
 
-// Errors: a path or value that a script with `docker run` (container_script.h) cannot pass on unchanged.
+// A script with `docker run` (container_script.h) cannot pass on some paths and values unchanged. Returns an
+// error if there is one of these.
 Status check_for_scripts(const ContainerOptions& container);
 
 }  // namespace muster::launcher

@@ -1,5 +1,5 @@
-// The flags for debugging ranks while they run: the rank that gets the launcher's stdin, and the commands
-// that wrap the programs of some ranks. Pure.
+// The flags with which a user debugs ranks while they run. One names the rank that gets the launcher's stdin.
+// The other gives commands that run the programs of some ranks. Pure.
 #pragma once
 
 #include "common/wire/messages.h"
@@ -10,18 +10,19 @@ namespace muster::launcher {
 
 constexpr std::int32_t kNoRank = -1;  // in Options::input: --stdin none
 
-// Call when the limits have been read. If a wrapped rank gets the launcher's stdin, a person may be debugging
-// it: turns off each hang limit that the user has not set.
+// Call when the limits have been read. If a rank that runs in a wrapper gets the launcher's stdin, a person
+// may be debugging it. Then this turns off each hang limit that the user has not set.
 void read_debug(SettingReader& reader, Options& options);
 
-// Errors: a rank of --stdin or --wrap that is not below `world_size`.
+// It is an error if --stdin or --wrap names a rank that is not below `world_size`.
 Status check_ranks(const Options& options, std::int32_t world_size);
 
-// Without --stdin, rank 0 gets the launcher's stdin in two cases: stdin is a pipe or a file (`has_input`), as
-// under torchrun; or the ranks meet over MPI, as under mpirun. Call after settle_mpi().
+// If there is no --stdin, rank 0 gets the launcher's stdin in two cases. In the first case, stdin is a pipe
+// or a file (`has_input`), as under torchrun. In the second case, the ranks meet over MPI, as under mpirun.
+// Call this after settle_mpi().
 void settle_input(Plan& plan, const Options& options, bool has_input);
 
-// Returns the wrappers in the form in which agents get them.
+// Returns the wrappers of --wrap in the form in which agents get them.
 std::vector<wire::Wrapper> wrappers_of(const Options& options);
 
 }  // namespace muster::launcher

@@ -1,7 +1,7 @@
-// Every flag that `launch` knows, as data: its own (flags.cc) and torchrun's (torchrun_flags.cc).
+// Tables of all flags that `launch` knows. flags.cc has its own, and torchrun_flags.cc has those of torchrun.
 //
-// The readers of the command line (arguments.h), the environment and the configuration file use these tables;
-// --help, the man page and the shells' completions are generated from them. options.h decides what a value
+// The readers of the command line (arguments.h), the environment and the configuration file use these tables.
+// --help, the man page and the completions of shells are made from them. options.h decides what a value
 // means.
 #pragma once
 
@@ -31,11 +31,12 @@ std::span<const Flag> torchrun_flags();
 // `launch sweep run` takes these too.
 std::span<const Flag> sweep_run_flags();
 
-// The flag with this exact name (dashes, not underscores), or nullptr.
+// Returns the flag with exactly this name, or nullptr. The name has dashes and no underscores.
 const Flag* find_flag(std::string_view name);
-// Whether all values of a repeated flag count, and not only the last.
+// Returns whether all values count if the flag is repeated. Otherwise only the last one counts.
 bool may_be_repeated(const Flag& flag);
-// The name under which Settings keeps the value: the flag's own, or for an alias that of its option.
+// Returns the name under which Settings keeps the flag's value. Usually this is the flag's own name. If the
+// flag is an alias, it is the name of the flag that it stands for.
 std::string_view option_name(const Flag& flag);
 
 }  // namespace muster::launcher

@@ -60,7 +60,8 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t used)
   return result + "\n";
 }
 
-// Two columns: a name and its meaning. The meaning begins on the next line if the name is too long.
+// Returns an entry in two columns: a name and its meaning. If the name is too long, the meaning begins on the
+// next line.
 std::string entry(std::string_view name, std::string_view meaning, std::size_t column) {
   std::string text = fmt::format("  {:<{}}", name, column - 2);
   if (!text.ends_with("  ")) text = fmt::format("  {}\n{}", name, std::string(column, ' '));
@@ -121,7 +122,8 @@ std::string text_on(const Topic& topic) {
 
 // ---- roff ----
 
-// Writes dashes as minus signs, so that they can be copied, and lets no line begin with a dot or a quote.
+// Writes dashes as minus signs, so that readers can copy them. Also escapes quotes, and a dot at the
+// beginning of the text, because roff takes a line that begins with one of them for a request.
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char letter : text) {

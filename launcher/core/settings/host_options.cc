@@ -11,7 +11,8 @@ namespace muster::launcher {
 
 namespace {
 
-// Fails with one line about contradicting flags: "--hosts: words", "--bootstrap: words".
+// Fails because flags contradict each other. The error is one line, such as "--hosts: words" or "--bootstrap:
+// words".
 template <class... Arguments>
 void contradict(SettingReader& reader, const Setting& setting, fmt::format_string<Arguments...> format,
                 Arguments&&... arguments) {
@@ -249,7 +250,7 @@ std::optional<std::vector<std::string>> shell_words(std::string_view text) {
     if (letter == 0) return std::nullopt;
     if (letter == '\\' && quote != '\'') {
       if (++at == text.size() || text[at] == 0) return std::nullopt;
-      // Between double quotes a backslash before most letters is literal.
+      // Between double quotes, a backslash stands for itself unless one of a few letters follows.
       if (quote == '"' && std::string_view("\"\\$`").find(text[at]) == std::string_view::npos) add('\\');
       add(text[at]);
     } else if (quote != 0) {

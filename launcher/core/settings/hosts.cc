@@ -17,7 +17,8 @@ constexpr std::size_t kMostHosts = 100'000;
 constexpr std::size_t kMostNameBytes = 253;  // of a name in DNS
 constexpr std::size_t kMostShownBytes = 80;  // of the wrong text, in a message
 
-// An error; `source` is "--hosts" or "--hostfile: F line 3".
+// Returns the error that `what` was expected in place of `text`. `source` is a text such as "--hosts" or
+// "--hostfile: F line 3".
 std::unexpected<Error> expected(std::string_view source, std::string_view text, std::string_view what) {
   const std::string_view cut = text.substr(0, kMostShownBytes);
   return failure(ErrorCode::kInvalidArgument, "{}: '{}{}': expected {}", source, one_line(std::string(cut)),
@@ -56,8 +57,8 @@ std::vector<std::string_view> items_of(std::string_view list) {
   return items;
 }
 
-// "3" or "08-12"; leading zeros pad all numbers to the same length. False if the range is malformed or
-// exceeds the limit of all names.
+// Reads a range such as "3" or "08-12". If the numbers have leading zeros, all get the same length. Returns
+// false if the range is malformed, or if there would be more names than allowed.
 bool add_numbers(std::string_view range, std::vector<std::string>& numbers) {
   constexpr std::size_t kMostDigits = 9;
   const std::size_t dash = range.find('-');
@@ -84,7 +85,8 @@ constexpr std::string_view kNameForm =
 
 constexpr std::string_view kSlotsForm = "HOST:SLOTS or HOST:PORT:SLOTS, at least 1 and at most 4096 slots";
 
-// Every name that matches a pattern such as r[0-1]n[00-15]. `item`: the whole item of the list, for messages.
+// Returns all names that match a pattern such as r[0-1]n[00-15]. `item` is the whole item of the list. It is
+// used in messages.
 Expected<std::vector<std::string>> names_of_pattern(std::string_view pattern, std::string_view source,
                                                     std::string_view item) {
   std::vector<std::string> names(1);
@@ -115,7 +117,7 @@ Expected<std::vector<std::string>> names_of_pattern(std::string_view pattern, st
   return names;
 }
 
-// One item of a list, parsed. All its names have the same slots.
+// One item of a list after it was parsed. All of its names have the same slots.
 struct Item {
   std::vector<std::string> names;
   Host rest;  // without a name
@@ -208,7 +210,7 @@ Status add_list(std::string_view list, std::string_view source, Collection& host
   return {};
 }
 
-// The words of a line; text around an equals sign is one word, even with spaces.
+// Returns the words of a line. A text around an equals sign is one word, even if it contains spaces.
 std::vector<std::string> words_of(std::string_view line) {
   std::vector<std::string> words;
   bool in_word = false;
@@ -248,7 +250,7 @@ Status add_settings(const std::vector<std::string>& words, std::string_view sour
       return expected(source, words[i], kLineForm);
     }
   }
-  // A host with only max_slots has that many slots.
+  // If a host has max_slots but no slots, it has that many slots.
   if (most && host.slots.value_or(*most) > *most)
     return expected(source, fmt::format("slots={}", *host.slots), fmt::format("at most max_slots={}", *most));
   if (most && !host.slots) host.slots = *most;
@@ -268,7 +270,7 @@ Status add_line(std::string_view line, std::string_view source, Collection& host
   return {};
 }
 
-// The names of a list. Errors: a name that is not in `all`.
+// Returns the names of a list. It is an error if a name is not in `all`.
 Expected<std::unordered_set<std::string>> known_names(const HostNames& given, const std::vector<Host>& all) {
   std::unordered_set<std::string_view> known;
   for (const Host& host : all) known.insert(host.name);
@@ -315,7 +317,8 @@ Expected<std::vector<Host>> parse_hostfile(std::string_view text, std::string_vi
 
 Expected<std::vector<Host>> choose_hosts(std::vector<Host> all, const std::optional<HostNames>& include,
                                          const std::optional<HostNames>& exclude) {
-  // Checks the names of both lists against all hosts, because both lists can have the same name.
+  // Both lists can contain the same name. So the names of both are checked against all hosts, and not only
+  // against the hosts that are left.
   const std::vector<Host> whole = all;
   for (const auto& [given, keep] : {std::pair(&include, true), std::pair(&exclude, false)}) {
     if (!*given) continue;

@@ -1,8 +1,8 @@
 // The hosts of a job from --hosts and --hostfile, and how the launcher starts and reaches their agents.
 //
-// Names are checked only here: an accepted name is safe in an argv or a script, and does not begin with a
-// dash. Pure; the caller reads the files. Every error is one line: the flag (and line), the text, and what
-// was expected.
+// Names are checked only here. A name that is accepted is safe in an argv or a script, and does not begin
+// with a dash. Pure; the caller reads the files. An error is one line. It names the flag, the line of the
+// file if there is one, the wrong text, and what was expected.
 #pragma once
 
 #include <cstdint>
@@ -86,12 +86,13 @@ struct RemoteOptions {
   bool in_containers() const { return !container.image.empty(); }
 };
 
-// Parses [USER@]HOST[:SLOTS] or [USER@]HOST:PORT:SLOTS, separated by commas; n[0-3,07] is several names,
-// [::1] is an IPv6 address. A host that is listed several times gets the sum of its slots (1 where none are
-// given), as in Open MPI. Returns the hosts in the order of their first mention, at most 100,000.
+// Parses a list of hosts in the form [USER@]HOST[:SLOTS] or [USER@]HOST:PORT:SLOTS, separated by commas.
+// n[0-3,07] stands for several names. [::1] is an IPv6 address. A host without SLOTS has 1 slot. If a host is
+// listed several times, it gets the sum of its slots, as in Open MPI. Returns the hosts in the order in which
+// they first appear. At most 100,000 are allowed.
 Expected<std::vector<Host>> parse_hosts(std::string_view text, std::string_view source);
-// Parses one list of such hosts per line, as Slurm and MPICH write it. slots=N and max_slots=N may follow, as
-// in Open MPI and DeepSpeed. # begins a comment.
+// Parses a list of such hosts on each line, as Slurm and MPICH write it. As in Open MPI and DeepSpeed,
+// slots=N and max_slots=N may follow. A # begins a comment.
 Expected<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view source);
 
 // A list of names for --include or --exclude, with ranges.
@@ -99,15 +100,17 @@ struct HostNames {
   std::string source;  // for messages
   std::string list;
 };
-// Returns the hosts of `all`, in their order, that `include` lists and `exclude` does not. Without `include`,
-// all hosts count as listed. Errors: an unknown name; no host is left.
+// Returns the hosts of `all` that `include` lists and `exclude` does not. They stay in the order of `all`. If
+// `include` is not given, it is as if it listed all hosts. It is an error if a name is unknown, or if no host
+// is left.
 Expected<std::vector<Host>> choose_hosts(std::vector<Host> all, const std::optional<HostNames>& include,
                                          const std::optional<HostNames>& exclude);
 
-// The names as one list with ranges, "n[0-3,7],login"; parse_hosts() returns the same names.
+// Returns the names as one list with ranges, such as "n[0-3,7],login". From this, parse_hosts() returns the
+// same names.
 std::string folded(const std::vector<std::string>& names);
 
-// Whether a host's shell reads the word unchanged in a script (core/fleet/host_script.h).
+// Returns whether a host's shell reads the word unchanged in a script (core/fleet/host_script.h).
 bool fits_script(std::string_view word);
 
 // USER@NAME, for ssh and for messages.

@@ -99,7 +99,8 @@ void read_environment(SettingReader& reader, const Surroundings& here, Options& 
   }
 }
 
-// Sets MUSTER_BACKEND, which the runtime reads. A value from --env is not checked here.
+// Reads --backend, and sets MUSTER_BACKEND, which the runtime reads. If the user sets this variable by --env,
+// its value is not checked here.
 void read_backend(SettingReader& reader, Options& options) {
   std::string backend;
   reader.choice<std::string>("backend", {{"gloo", "gloo"}, {"nccl", "nccl"}, {"mpi", "mpi"}, {"shm", "shm"}},
@@ -122,7 +123,7 @@ bool streams_are_valid(std::string_view text) {
   });
 }
 
-// Splits at commas; two commas in a row are a comma within the text.
+// Splits the list at commas. Two commas in a row stand for a comma within a text.
 std::vector<std::string> texts_of(std::string_view list) {
   std::vector<std::string> texts(1);
   for (std::size_t at = 0; at < list.size(); ++at) {
@@ -200,8 +201,8 @@ bool is_variable(const Setting& setting) {
   return std::isupper(static_cast<unsigned char>(setting.source.front())) != 0;
 }
 
-// Refuses a flag if a flag that it needs is missing. Does not refuse a variable, which may be set for all
-// launches.
+// If a flag needs another flag that is missing, returns an error. Does not do so for variables, because a
+// variable may be set for all launches.
 Status check_needs(const Settings& settings) {
   struct Needed {
     std::string_view flag;
@@ -277,14 +278,15 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
     }
     return add_setting(settings, flag, name, std::move(value));
   };
-  // Most launches have no such variable, and need no lookup for each flag.
+  // Most launches have no variable with this prefix. For these it is not necessary to look for the variable
+  // of each flag.
   const auto has_any = [&](std::string_view prefix) {
     const auto first = environment.lower_bound(std::string(prefix));
     return first != environment.end() && first->first.starts_with(prefix);
   };
   if (has_any("MUSTER_")) {
     for (const Flag& flag : own_flags()) {
-      // In a worker of another job, these variables are meant for the worker itself.
+      // If this process is a worker of another job, these variables are meant for the worker itself.
       if (in_a_worker && (flag.name == "checkpoint-dir" || flag.name == "backend")) continue;
       if (!has_variable(flag)) continue;
       if (const Status status = read("MUSTER_", flag); !status) return std::unexpected(status.error());
@@ -298,7 +300,7 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
       }
     }
   }
-  // Other variables of torchrun; its flags and PET_ variables win over these.
+  // These are other variables that torchrun reads. Its flags and its variables PET_... count more than these.
   constexpr std::pair<const char*, const char*> kOfTorchrunsAgent[] = {
       {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "log-line-prefix-template"},
       {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "grace"},

@@ -1,9 +1,9 @@
-// The wishes of the user, as values: settings from flags, environment and file, and the options made from
-// them.
+// The wishes of the user, as values. Settings come from flags, the environment and a file. Options are made
+// from the settings.
 //
-// Precedence: flag, then MUSTER_NAME, then PET_NAME (torchrun's own variables), then the configuration file,
-// then the default. Pure: make_plan() (plan.h) adds what the machine has. Every error is one line: the flag,
-// variable or key, its value, and what would be right.
+// A flag comes before the variable MUSTER_NAME, that before PET_NAME (torchrun's own variable), that before
+// the configuration file, and that before the default. Pure: make_plan() (plan.h) adds what the machine has.
+// An error is one line. It names the flag, variable or key, its value, and what would be right.
 #pragma once
 
 #include <cstdint>
@@ -32,17 +32,19 @@ struct Setting {
 using Settings = std::map<std::string, Setting, std::less<>>;
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-// Adds a value under the name of the flag's option. Errors: the option was already set under another name.
+// Adds a value under the name of the flag's option. It is an error if the option was already set under
+// another name.
 Status add_setting(Settings& settings, const Flag& flag, std::string source, std::string value);
 
-// The settings from environment variables. In a worker of another job, ignores the variables that are set for
-// that worker. Errors: an unsupported flag.
+// Returns the settings from environment variables. If this process is a worker of another job, the variables
+// that were set for that worker are ignored. It is an error if a variable is that of an unsupported flag.
 Expected<Settings> settings_from_environment(const Environment& environment);
 
 enum class Device { kAuto, kCuda, kCpu };
-// How the launcher talks to agents. kAuto chooses
-// - for an agent on this machine: an inherited socket;
-// - for another agent: TCP if the agent can connect, else the host shell.
+// Says how the launcher talks to agents. If it is kAuto, the launcher chooses
+// - an inherited socket, for an agent on this machine;
+// - TCP, for another agent, if that agent can connect;
+// - the host shell, for all other agents.
 enum class Control { kAuto, kSocket, kTcp, kStdio };
 
 struct WorkerCount {
@@ -52,7 +54,7 @@ struct WorkerCount {
   bool given = false;                      // the user gave it: wins over the hosts' slots
 };
 
-// How the job handles failures and the end of its time.
+// Says how the job handles failures and the end of its time.
 struct RecoveryOptions {
   Duration restart_window = std::chrono::hours(1);  // max_restarts counts within this time
   Duration restart_delay = std::chrono::seconds(1);
@@ -60,7 +62,8 @@ struct RecoveryOptions {
   Duration node_exclusion = std::chrono::seconds(600);   // zero: nodes are never excluded
   Duration preemption_grace = std::chrono::seconds(30);  // from the notice to TERM
   std::optional<Duration> time_limit;
-  // Once enough nodes have joined, the first attempt waits this long after the latest join for more nodes.
+  // When enough nodes have joined, the first attempt waits for more. It starts when no node has joined for
+  // this long.
   Duration start_timeout = std::chrono::seconds(30);
 };
 
@@ -70,7 +73,7 @@ struct InputOption {
   std::int32_t rank = 0;
 };
 
-// A command before the program of some ranks.
+// A command that runs the programs of some ranks. It stands before the program.
 struct WrapperOption {
   std::string source;    // for messages
   NumberRanges ranks{};  // empty: all ranks
@@ -129,19 +132,20 @@ struct Surroundings {
   std::map<std::string, std::string> files = {};  // contents of files_of(), by path as given
 };
 
-// The files of hosts and variables that the caller must read before make_options(): for each, the setting's
-// name (for messages) and the path.
+// Returns the files of hosts and of variables that the caller must read before it calls make_options(). For
+// each file, the first text is the name of the setting, for messages, and the second is the path.
 std::vector<std::pair<std::string, std::string>> files_of(const Settings& settings);
 
 Expected<Options> make_options(const Settings& settings, std::vector<std::string> program,
                                const Surroundings& here);
 
-// Returns the number of nodes in the form of --nodes: "2", or "1:4".
+// Returns the number of nodes in the form that --nodes has: "2", or "1:4".
 std::string nodes_text(const Options& options);
-// The absolute directory of the jobs' logs: the only setting that commands for existing jobs need.
+// Returns the absolute directory of the jobs' logs. Commands for existing jobs need no other setting.
 Expected<std::string> log_directory_of(const Settings& settings, const Surroundings& here);
 
-// The value of -r or -t for one local rank: 0 none, 1 stdout, 2 stderr, 3 both.
+// Returns the value of -r or -t for one local rank. 0 stands for no stream, 1 for stdout, 2 for stderr, and 3
+// for both.
 std::int32_t streams_of(std::string_view text, std::int32_t local_rank);
 
 }  // namespace muster::launcher

@@ -14,7 +14,7 @@ struct Purpose {
   std::string_view names;  // separated by spaces
 };
 
-// Programs that people do start on workers (env, sh, tail, timeout) are not listed.
+// Some programs that people do start on workers (env, sh, tail, timeout) are missing here on purpose.
 constexpr Purpose kWords[] = {
     {"to stop a job: `launch cancel`", "kill stop delete terminate abort down"},
     {"to stop a job: `launch cancel`; to delete the logs of finished jobs: `launch clean`", "rm remove"},

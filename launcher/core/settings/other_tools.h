@@ -1,5 +1,5 @@
-// Words and flags of other tools (kubectl, docker, Slurm, mpirun, DeepSpeed), and what serves their purpose
-// here: for messages about a word or a flag that launch does not have. Pure.
+// Words and flags of other tools, such as kubectl, docker, Slurm, mpirun and DeepSpeed, and what serves the
+// same purpose in launch. They are for messages about a word or a flag that launch does not have. Pure.
 #pragma once
 
 #include <optional>
@@ -7,15 +7,16 @@
 
 namespace muster::launcher {
 
-// Returns the advice for a word with which other tools manage jobs: "to stop a job: `launch cancel`". Returns
-// nullopt for any other word. To start a program of such a name, a user gives `--` or its path.
+// Some tools have a word for managing jobs. Returns the advice for such a word: "to stop a job: `launch
+// cancel`". Returns nullopt for any other word. A user who wants to start a program of this name writes `--`
+// before it, or its path.
 std::optional<std::string_view> purpose_of_word(std::string_view word);
 
-// Whether this is a program of another project that starts jobs: torchrun, srun, mpirun.
+// Returns whether this is a program of another project that starts jobs, such as torchrun, srun or mpirun.
 bool is_launcher(std::string_view word);
 
-// The same as purpose_of_word() for a flag, without its dashes, of the command `owner` ("launch", "launch
-// logs").
+// Like purpose_of_word(), but for a flag of the command `owner`, such as "launch" or "launch logs". `flag`
+// has no dashes.
 std::optional<std::string_view> purpose_of_flag(std::string_view owner, std::string_view flag);
 
 }  // namespace muster::launcher

@@ -20,13 +20,13 @@ namespace {
 
 constexpr const char* kThreads = "OMP_NUM_THREADS";
 
-// Limits for the workers' output that agents have sent and the launcher has not yet consumed: for all agents
-// together; the most for one agent; and the least that keeps an agent's connection busy.
+// Limits for output of workers that agents have sent and the launcher has not consumed. The first is for all
+// agents, the second for one agent. The third is the least that keeps the connection of an agent busy.
 constexpr std::int64_t kAllWindowsBytes = std::int64_t{64} << 20;
 constexpr std::int64_t kMostWindowBytes = std::int64_t{4} << 20;
 constexpr std::int64_t kLeastWindowBytes = std::int64_t{256} << 10;
 
-// Accepts only a number: the launcher does not know how many GPUs and cores other machines have.
+// The launcher does not know how many GPUs and cores other machines have. So the user must give a number.
 Expected<std::int32_t> workers_on_hosts(const Options& options) {
   if (options.workers_per_node.kind == WorkerCount::Kind::kNumber) return options.workers_per_node.number;
   return failure(ErrorCode::kInvalidArgument,
@@ -69,7 +69,7 @@ std::vector<std::string> command_of(const Options& options, const Environment& e
   return command;
 }
 
-// The streams to keep off the terminal, by local rank.
+// Returns the streams that the terminal does not show, by local rank.
 std::vector<std::int32_t> hidden_streams(const Options& options, std::int32_t worker_count) {
   std::vector<std::int32_t> hidden;
   for (std::int32_t rank = 0; rank < worker_count; ++rank) {
@@ -110,7 +110,7 @@ std::string command_text(const std::vector<std::string>& words) {
   return text;
 }
 
-// The hosts, each with the number of workers that it may have.
+// Returns the hosts, each with the number of workers that it can have.
 std::vector<Host> with_slots(const Options& options, std::int32_t per_node) {
   std::vector<Host> hosts = options.hosts;
   for (Host& host : hosts) {
@@ -119,7 +119,7 @@ std::vector<Host> with_slots(const Options& options, std::int32_t per_node) {
   return hosts;
 }
 
-// The containers of a job whose nodes run on one Docker engine, one for each node including spares.
+// Returns the containers of a job on one Docker engine. Each node has one, and so has each spare.
 std::vector<Host> containers_of(const Options& options, std::string_view job_id, std::int32_t per_node) {
   std::vector<Host> containers;
   for (std::int32_t node = 0; node < options.nodes + options.spare_nodes; ++node)
@@ -127,8 +127,8 @@ std::vector<Host> containers_of(const Options& options, std::string_view job_id,
   return containers;
 }
 
-// Returns the number of threads for each worker. Containers of one engine share its cores, but each sees all
-// of them.
+// Returns the number of threads for each worker. All containers on one machine share its cores, but each of
+// them sees all cores. So the cores are divided among the containers.
 std::int32_t threads_in_container(const Options& options, const Machine& machine, std::int32_t per_node) {
   const double cpus = options.remote.container.cpus;
   const std::int32_t cores = cpus > 0 ? static_cast<std::int32_t>(cpus) : machine.core_count / options.nodes;
@@ -208,14 +208,14 @@ std::string_view name_of(Control control) {
   return kNames[static_cast<std::size_t>(control)];
 }
 
-// "USER@NAME port 2222"; the user and the port only if they were given.
+// Returns a text such as "USER@NAME port 2222". It has the user and the port only if they were given.
 std::string place_text(const Host& host) {
   const std::string name = host.name.contains(':') ? fmt::format("[{}]", host.name) : host.name;
   return fmt::format("{}{}{}", host.user.empty() ? "" : host.user + "@", name,
                      host.port == 0 ? "" : fmt::format(" port {}", host.port));
 }
 
-// Checks that the command fits into one frame, where each word takes five bytes more than its length.
+// Checks that the command fits into one frame. There, each word takes five bytes more than its length.
 Status check_command_size(const Plan& plan) {
   const wire::JobSpec& job = plan.job;
   constexpr std::size_t kRoomForTheRest = 256 << 10;
@@ -433,7 +433,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
 
 namespace {
 
-// Checks that the nodes are numbered in order, and that each has the next ranks, as many as it has room for.
+// Checks the numbers of the nodes. Each node must have the next ranks, as many as it has room for.
 Status check_nodes(const Plan& plan) {
   std::int32_t first_rank = 0;
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {

@@ -1,4 +1,5 @@
-// The plan of a job: which workers to start on which nodes, made from the options and what the machine has.
+// The plan of a job. It says which workers start on which nodes. It is made from the options, and from what
+// the machine has.
 //
 // --dry-run prints the plan and stops; otherwise the launcher carries it out. Pure.
 #pragma once
@@ -16,7 +17,7 @@
 
 namespace muster::launcher {
 
-// The resources of this machine. gpu_count is filled in only if needs_gpu_count().
+// The resources of this machine. gpu_count is set only if needs_gpu_count() is true.
 struct Machine {
   std::int32_t core_count = 1;
   std::int32_t gpu_count = 0;
@@ -44,35 +45,39 @@ struct Plan {
   bool take_over = false;           // take the checkpoint directory from a launch that uses it
   bool shares_checkpoints = false;  // a host must see the launcher's checkpoint directory even if it is alone
   Control control = Control::kSocket;  // never kAuto where all nodes are on this machine
-  // By node number, including spares, each with its slots; empty: all nodes are on this machine.
+  // The hosts in the order of the nodes' numbers, including spares. Each has its slots. If there are none,
+  // all nodes are on this machine.
   std::vector<Host> hosts;
   RemoteOptions remote;
-  // NCCL variables that agents add because nobody has set them here.
+  // Nobody has set these NCCL variables on this machine, so the agents add them.
   std::map<std::string, std::string> chosen;
   bool chose_python = false;        // launch has put its Python before the script or module
   bool program_is_here = true;      // the program is also on this machine, so --sync could copy it
   std::int32_t world_size() const;  // at full size
-  // Workers that the node has room for. A spare may have room for more than the node that it replaces has.
+  // Returns how many workers the node has room for. A spare may have room for more than the node that it
+  // replaces.
   std::int32_t room_of(NodeId node) const;
   std::int32_t agent_count() const;
   bool needs_all_nodes() const { return spare_nodes == 0 && !min_nodes; }
-  // The most nodes that can take part in one attempt.
+  // Returns the largest number of nodes that can take part in one attempt.
   std::int32_t most_nodes() const { return std::max(max_nodes, static_cast<std::int32_t>(nodes.size())); }
   NodeNames names() const;
-  // The file for the stderr of the node's agent and of its host shell.
+  // Returns the path of the file that gets the stderr of the node's agent and of its host shell.
   std::string agent_log(NodeId node) const;
 };
 
-// `job_id` must be unique; the job's directory is LOG_DIRECTORY/job_id. Errors: too many workers; fewer GPUs
-// than the options need; a command too long to send.
+// Makes the plan of a job. `job_id` must be unique. The directory of the job is LOG_DIRECTORY/job_id. It is
+// an error if there are too many workers, if there are fewer GPUs than the options need, or if the command is
+// too long to be sent.
 Expected<Plan> make_plan(const Options& options, const Machine& machine, const Surroundings& here,
                          std::string job_id);
 
-// Checks a plan that was read from a file. If make_plan() could not have made the plan, returns
-// kInvalidArgument with the field and its value.
+// Checks a plan that was read from a file. If make_plan() cannot have made the plan, returns
+// kInvalidArgument, and names the field and its value.
 Status check_plan(const Plan& plan);
 
-// Returns a notice if far too many workers share this machine's cores, or if launch has set OMP_NUM_THREADS.
+// Returns a notice if there are far too many workers for the cores of this machine, or if launch has set
+// OMP_NUM_THREADS.
 std::optional<std::string> core_notice(const Plan& plan, const Machine& machine,
                                        const Environment& inherited);
 

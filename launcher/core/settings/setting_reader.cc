@@ -21,7 +21,8 @@ std::optional<std::int64_t> bytes_of(std::string_view text) {
   return *number << shift;
 }
 
-// Accepts what parse_duration() accepts, or 90:00, 2:30:00. All parts but the first must be below 60.
+// Accepts all that parse_duration() accepts, and also 90:00 or 2:30:00. All parts except the first must be
+// below 60.
 std::optional<Duration> time_of(std::string_view text) {
   const auto parts = split(text, ':');
   if (parts.size() == 1) return parse_duration(text);

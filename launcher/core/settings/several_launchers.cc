@@ -6,7 +6,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Compares two names of a host. One of them can lack the domain.
+// Returns whether the two are names of the same host. One of them can lack the domain.
 bool is_name_of(std::string_view host, std::string_view hostname) {
   const auto begins = [](std::string_view full, std::string_view name) {
     return full.starts_with(name) && full.substr(name.size()).starts_with('.');
@@ -14,7 +14,7 @@ bool is_name_of(std::string_view host, std::string_view hostname) {
   return host == hostname || begins(host, hostname) || begins(hostname, host);
 }
 
-// "10.0.0.1" of "10.0.0.1:29400", "::1" of "[::1]:29400".
+// Returns the host of an endpoint: "10.0.0.1" of "10.0.0.1:29400", and "::1" of "[::1]:29400".
 std::string_view host_in(std::string_view endpoint) {
   if (endpoint.starts_with('[')) return endpoint.substr(1, endpoint.find(']') - 1);
   return std::ranges::count(endpoint, ':') <= 1 ? endpoint.substr(0, endpoint.find(':')) : endpoint;
@@ -36,7 +36,7 @@ std::string count_text(const WorkerCount& count) {
   return "auto";
 }
 
-// With --standalone, torchrun ignores all settings about other machines.
+// Returns whether --standalone is given. torchrun then ignores all settings about other machines.
 bool is_standalone(const Settings& settings) {
   const auto alone = settings.find("standalone");
   return alone != settings.end() && alone->second.values.back() == "1";
@@ -54,7 +54,8 @@ std::string whole_job(const Options& options) {
 Status refuse_several_launchers(const Settings& given, const Options& options, const Surroundings& here) {
   const Settings settings = is_standalone(given) ? Settings() : given;
   if (const auto rank = settings.find("node-rank"); rank != settings.end()) {
-    // With one node, 0 is the only node rank. With more, even 0 means that other launchers start the rest.
+    // If there is one node, its node rank can only be 0. If there are more, even rank 0 means that other
+    // launchers start the others.
     if (rank->second.values.back() != "0" || options.nodes > 1) {
       return failure(ErrorCode::kInvalidArgument,
                      "{}: {} means that this is one of several launchers, but {}", rank->second.source,
@@ -65,7 +66,8 @@ Status refuse_several_launchers(const Settings& given, const Options& options, c
     const auto place = settings.find(name);
     if (!options.hosts.empty())
       break;  // the launcher itself detects on which addresses the nodes reach each other
-    // Checks a job of one node, too: a script that was started on several machines would train alone on each.
+    // Also checks a job of one node. If a script was started on several machines, it would train alone on
+    // each of them.
     if (place == settings.end() || is_this_machine(place->second.values.back(), here)) continue;
     return failure(ErrorCode::kInvalidArgument, "{}: {} is another machine, but {}", place->second.source,
                    place->second.values.back(), whole_job(options));

@@ -10,7 +10,7 @@ namespace muster::launcher {
 
 namespace {
 
-// A name for the job's directory: replaces characters that are not allowed there with dashes.
+// Returns a name for the job's directory. Characters that are not allowed there become dashes.
 std::string as_file_name(std::string name) {
   constexpr std::size_t kMostLetters = 100;
   name.resize(std::min(name.size(), kMostLetters));
@@ -25,7 +25,7 @@ std::string as_file_name(std::string name) {
   return name;
 }
 
-// "none", torchrun's default, does not name the job.
+// Reads torchrun's name of the job. The default of torchrun is "none", which does not name the job.
 void read_run_id(SettingReader& reader, Options& options) {
   const Setting* setting = reader.find("rdzv-id");
   if (setting == nullptr) return;
@@ -34,8 +34,8 @@ void read_run_id(SettingReader& reader, Options& options) {
   if (options.run_id != "none") options.job_name = as_file_name(options.run_id);
 }
 
-// With the static backend the workers' store uses the port of --rdzv-endpoint or --master-port, as in
-// torchrun. With other backends each attempt uses a free port.
+// With the static backend, the store of the workers uses the port of --rdzv-endpoint or --master-port, as in
+// torchrun. With other backends, each attempt uses a free port.
 void read_master_port(SettingReader& reader, Options& options) {
   bool standalone = false;
   reader.flag("standalone", standalone);

@@ -1,5 +1,5 @@
-// The flags that only torchrun has: reads those that have an effect here, and checks the values of the
-// others. Pure.
+// Reads the flags that only torchrun has. Some of them have an effect here. For all others, it only checks
+// the values. Pure.
 #pragma once
 
 #include "launcher/core/settings/setting_reader.h"

@@ -14,8 +14,8 @@ namespace {
 constexpr std::string_view kPrefix = "MUSTER_";
 constexpr std::string_view kParameterPrefix = "MUSTER_PARAM_";
 
-// The other variables, without MUSTER_: what workers and trials get, what programs with the runtime
-// read, and what ./dev, docker/compose.yaml, tests and benchmarks read.
+// The other variables, without MUSTER_. Workers and trials get some of them. Others are read by programs that
+// use the runtime, or by ./dev, docker/compose.yaml, tests and benchmarks.
 constexpr std::string_view kOthers =
     "JOB_ID ATTEMPT NODE_ID SOCKET RESUME_STEP TRACE_FILE LOCAL_RANK CHOSEN TEMPLATE_FD PYTHON_PROCESS "
     "ASKED ASKED_PYTHON "

@@ -1,4 +1,5 @@
-// The names of the environment variables that begin with MUSTER_, to find those that a user has mistyped.
+// Knows the names of all environment variables that begin with MUSTER_. With these, it finds variables that a
+// user has mistyped.
 //
 // options.h reads the variables of flags. A new variable that belongs to no flag is added to the list in
 // variables.cc. Pure.
@@ -12,14 +13,15 @@
 
 namespace muster::launcher {
 
-// The variable of a flag: MUSTER_GPUS_PER_NODE for the prefix MUSTER_ and the flag gpus-per-node.
+// Returns the name of a flag's environment variable. For the prefix MUSTER_ and the flag gpus-per-node it is
+// MUSTER_GPUS_PER_NODE.
 std::string variable_name(std::string_view prefix, std::string_view flag);
-// False for flags that only a command line has, such as --help.
+// Returns false if only a command line can have the flag, as with --help.
 bool has_variable(const Flag& flag);
 
-// Returns a notice for each variable MUSTER_NAME that Muster neither reads nor sets, if NAME is nearly that
-// of a flag's variable. Other names get no notice, because programs can have variables of their own that
-// begin with MUSTER_.
+// Returns notices about variables whose names the user may have mistyped. These are variables MUSTER_NAME
+// that Muster neither reads nor sets, but whose NAME is similar to that of a flag's variable. Other variables
+// get no notice, because programs can have variables of their own that begin with MUSTER_.
 std::vector<std::string> notices_of_variables(const Environment& environment);
 
 }  // namespace muster::launcher

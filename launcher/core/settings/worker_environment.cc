@@ -11,7 +11,7 @@ namespace muster::launcher {
 
 namespace {
 
-// docs/reference/environment.md lists kPassed and kPlaces. A star matches any further letters.
+// docs/reference/environment.md lists kPassed and kPlaces. A star stands for any letters.
 constexpr std::string_view kPassed[] = {
     "CUDA_*",        "NVIDIA_*",     "NCCL_*",   "GLOO_*", "TORCH_*", "TORCHINDUCTOR_*",
     "TORCHDYNAMO_*", "PYTORCH_*",    "TRITON_*", "OMP_*",  "GOMP_*",  "KMP_*",
@@ -19,12 +19,13 @@ constexpr std::string_view kPassed[] = {
     "WANDB_*",       "TOKENIZERS_*", "LANG",     "LC_*",   "TZ"};
 constexpr std::string_view kPlaces[] = {"PATH",        "LD_LIBRARY_PATH", "LD_PRELOAD",    "PYTHON*",
                                         "VIRTUAL_ENV", "CONDA_*",         "XDG_CACHE_HOME"};
-// Not passed on: they apply to one host, or a launcher sets them for its workers.
+// These variables are not passed on. Some apply to one host only. Others are set by a launcher for its
+// workers.
 constexpr std::string_view kKept[] = {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "TORCHELASTIC_*",
                                       "TORCH_NCCL_ASYNC_ERROR_HANDLING"};
 constexpr std::string_view kSecretWords[] = {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"};
 
-// CUDA_HOME, HF_HOME, ...: paths on this machine.
+// Whether the variable is a path on this machine, as CUDA_HOME and HF_HOME are.
 bool is_place(std::string_view name) {
   constexpr std::string_view kEnds[] = {"_HOME", "_PATH", "_DIR", "_ROOT", "_CACHE", "_FILE"};
   return std::ranges::any_of(kEnds, [name](std::string_view end) { return name.ends_with(end); });

@@ -13,28 +13,29 @@
 
 namespace muster::launcher {
 
-// Whether the name has TOKEN, SECRET, PASSWORD, PASSWD or CREDENTIAL in it, or ends in _KEY, in any letter
-// case.
+// Returns whether a variable of this name is a secret. It is if the name contains TOKEN, SECRET, PASSWORD,
+// PASSWD or CREDENTIAL, or if it ends in _KEY. Upper and lower case count as the same.
 bool is_secret(std::string_view name);
-// The value as a plan, a report or a log may show it: *** for a secret.
+// Returns the value as a plan, a report or a log may show it. If it is a secret, returns "***".
 std::string_view shown_value(std::string_view name, std::string_view value);
 
-// The variables that this launcher passes to workers on other hosts without --env: paths of programs and
-// libraries, and the variables of PyTorch and its libraries. Excludes CUDA_VISIBLE_DEVICES, and what an outer
-// launcher has set for its own worker.
+// Returns the variables that this launcher passes to workers on other hosts without --env. These are the
+// paths of programs and libraries, and the variables of PyTorch and its libraries. CUDA_VISIBLE_DEVICES is
+// not among them, and neither is anything that an outer launcher has set for its own worker.
 std::map<std::string, std::string> passed_environment(const Environment& here);
 
-// Like passed_environment(), but without the paths of programs and libraries: an image has its own.
+// Like passed_environment(), but without the paths of programs and libraries, because an image has its own.
 std::map<std::string, std::string> passed_to_containers(const Environment& here);
 
-// Reads lines NAME=VALUE, or NAME to pass on the value set here, if any; a line that begins with # is a
-// comment. Values are literal, including quotes. Errors give the line number but not the text, which may be a
-// secret.
+// Reads lines of the form NAME=VALUE or NAME. A line NAME passes on the value that the variable has here, if
+// it has one. A line that begins with # is a comment. Values are taken as they are, including quotes. Errors
+// give the number of the line, but not its text, which may be a secret.
 Expected<std::map<std::string, std::string>> parse_env_file(std::string_view text, std::string_view source,
                                                             const Environment& here);
 
-// The NCCL variables that agents set because neither the job nor the workers' environment sets them. On hosts
-// this includes NCCL's interface: the one that the job names, else one that each agent chooses.
+// Returns the NCCL variables that agents set, because neither the job nor the workers' environment sets them.
+// On hosts, this includes the variable for NCCL's network interface. If the job names an interface, this is
+// it. Otherwise each agent chooses one.
 std::map<std::string, std::string> chosen_for_nccl(const wire::JobSpec& job, const Environment& inherited,
                                                    bool on_hosts);
 

@@ -10,7 +10,8 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// After this many lost runs in a row without a new report, a trial's run counts as failed.
+// A run of a trial may be lost. If this many runs in a row are lost without a new report, the last one counts
+// as failed.
 constexpr int kMostLosses = 3;
 
 // A worker's last line may have any bytes; journal and --json need UTF-8.
@@ -80,7 +81,7 @@ std::size_t Sweep::usable_count() const {
       std::ranges::count_if(slots_, [](const auto& each) { return each.second.usable; }));
 }
 
-// Adds the report's new values. Returns false if the trial has reported all of them before.
+// Adds those values of the report that the trial has not reported before. Returns false if there are none.
 bool Sweep::add_report(SweepDecisions& all, Reported report) {
   const Trial& trial = at(report.trial);
   std::erase_if(report.values, [&](const auto& value) {
@@ -92,7 +93,8 @@ bool Sweep::add_report(SweepDecisions& all, Reported report) {
   return true;
 }
 
-// Notes the scheduler's decision after the trial's newest report, unless the trial's run is already to end.
+// Notes what the scheduler decides after the newest report of the trial. If it has already decided to end the
+// trial's run, this does nothing.
 void Sweep::note_wish(std::int32_t trial) {
   if (wishes_.contains(trial)) return;
   ReportDecision decision = after_report(settings_.schedule, history_, trial);
@@ -125,8 +127,8 @@ SweepDecisions Sweep::on_report(std::int32_t slot, std::int64_t step, std::map<s
   return all;
 }
 
-// Returns "" if the finished trial has a value of the objective's metric. Otherwise names the metrics that it
-// has reported, because its program may use another name.
+// Returns "" if the trial, which has finished, has a value of the objective's metric. Otherwise returns the
+// names of the metrics that it has reported. Its program may use another name.
 std::string Sweep::missing_metric(const Trial& trial) const {
   const std::string& metric = settings_.schedule.objective.metric;
   if (trial.newest(metric)) return "";
@@ -136,7 +138,7 @@ std::string Sweep::missing_metric(const Trial& trial) const {
   return "reported no value of " + metric + others;
 }
 
-// How a run ends that the scheduler has decided to end.
+// Returns how a run ends if the scheduler has decided to end it.
 RunEnd Sweep::end_by(const ReportDecision& wish, std::int32_t trial) const {
   if (!std::holds_alternative<Stop>(wish.what)) return RunEnd::kPaused;
   return has_all_steps(at(trial)) ? RunEnd::kFinished : RunEnd::kStopped;
@@ -169,7 +171,7 @@ SweepDecisions Sweep::on_end(std::int32_t slot, RunEnd end, std::string text, do
   CHECK(place.trial.has_value(), "slot {}", slot);
   when_ = when;
   const std::int32_t trial = *std::exchange(place.trial, std::nullopt);
-  // On a host that was set aside, a lost run does not count: such losses end when no host is left.
+  // If this host was set aside, a lost run does not count here. Such losses end when no host is left.
   if (place.usable && is_lost_too_often(trial, end)) {
     end = RunEnd::kFailed;
     text = fmt::format("lost {} times in a row without a new report: {}", kMostLosses, text);
@@ -183,12 +185,14 @@ SweepDecisions Sweep::on_lost(std::int32_t trial, bool finished, double when) {
   return end_run(trial, finished ? RunEnd::kFinished : RunEnd::kLost, "its controller was gone", when);
 }
 
-// The end of the run is the first of these that applies:
-// - The point is infeasible, or the program has finished although the scheduler did not want to pause it:
-//   `end`.
-// - The scheduler had decided to end the run: its decision, even if the node was lost or the program failed
-//   first. A program that finishes at the step of its pause counts as paused, and may still be promoted.
-// - Otherwise `end`.
+// Two things can end a run: what happened to it (`end`), and an earlier decision of the scheduler. This
+// function stores the first of these that applies:
+// - If the point is infeasible, it stores `end`.
+// - If the program has finished, and the scheduler did not want to pause it, it stores `end`.
+// - If the scheduler had decided to end the run, it stores that decision, even if the node was lost or the
+//   program failed first. A program that finishes at the step of its pause counts as paused, and may still be
+//   promoted.
+// - Otherwise it stores `end`.
 SweepDecisions Sweep::end_run(std::int32_t trial, RunEnd end, std::string text, double when) {
   SweepDecisions all;
   const auto wish = take_wish(trial);
@@ -230,7 +234,7 @@ SweepDecisions Sweep::drain(std::string reason) {
   return all;
 }
 
-// The end of a run frees its slot, and may let the scheduler decide for other free slots, too.
+// When a run has ended, its slot is free. The scheduler may now be able to use other free slots, too.
 void Sweep::fill_slots(SweepDecisions& all) {
   std::string reason = stopped_for_;
   if (stopped_for_.empty()) {
@@ -250,7 +254,7 @@ void Sweep::fill_slots(SweepDecisions& all) {
   all.actions.emplace_back(SweepOver{reason});
 }
 
-// Returns false if no slot can be filled now.
+// Starts the next trial or run in this slot. Returns false if the slot has to stay empty for now.
 bool Sweep::fill(std::int32_t slot, SweepDecisions& all) {
   const SlotDecision decision = next_for_slot(settings_.schedule, history_, points_left_);
   if (const auto* wanted = std::get_if<NewTrial>(&decision.what)) {

@@ -1,4 +1,5 @@
-// A running sweep: which trial runs in which slot, and what follows from its reports and its end.
+// A running sweep. It knows which trial runs in which slot, and decides what follows from the trial's reports
+// and its end.
 //
 // The searcher and the scheduler decide. Each function returns the events that the journal must keep before
 // anything else happens, and the actions that follow. A slot is a place for one trial: nodes, GPUs and cores.
@@ -37,7 +38,8 @@ struct StartRun {
       exploited{};  // the newest one: if the trial has not taken over its checkpoint yet, it does so first
   std::int32_t exploit_run = -1;  // the first run since then
 };
-// Ends the trial's run; on_end() follows. `save`: its checkpoint will be needed.
+// Ends the run of the trial. A call of on_end() follows. `save` says that the checkpoint of the run will be
+// needed.
 struct EndRun {
   std::int32_t slot = 0;
   bool save = false;
@@ -59,44 +61,47 @@ class Sweep {
   explicit Sweep(SweepSettings settings, RetryLimit retries = {})
       : settings_(std::move(settings)), history_(retries) {}
 
-  // To continue a sweep, call this first, with each event of its journal in order. Returns an error if the
-  // event cannot follow.
+  // To continue a sweep, call this before any other function, with each event of the journal in order.
+  // Returns an error if the event cannot follow the events before it.
   Status replay(const Event& event);
-  // After replay(), call these for each trial that was running when its controller was killed: on_found() for
-  // each report that the trial has left, in order, and then on_lost(). `finished`: the trial's program had
-  // ended with 0.
+  // Call these functions after replay(), for each trial that was running when its controller was killed.
+  // First call on_found() for each report that the trial has left, in order. Then call on_lost(). Its
+  // argument `finished` says whether the trial's program had ended with exit code 0.
   SweepDecisions on_found(std::int32_t trial, std::int64_t step, std::map<std::string, double> values,
                           double when);
   SweepDecisions on_lost(std::int32_t trial, bool finished, double when);
 
-  // Adds a slot, which can take a trial from now on. `place`: for people, "node2 GPU 0,1". `hosts`: of its
-  // nodes; none: this machine.
+  // Adds a slot, which can take a trial from now on. `place` is a name for people, such as "node2 GPU 0,1".
+  // `hosts` are the hosts of the slot's nodes. If there are none, the slot is on this machine.
   SweepDecisions add_slot(std::int32_t slot, std::string place, double when = 0,
                           std::vector<std::string> hosts = {});
-  // Call when the host is lost: its slots take no more trials. Trials that run there continue until on_end().
-  // Returns false if none of its slots could take a trial before.
+  // Call when the host is lost. Its slots take no more trials. Trials that run there continue until on_end()
+  // is called. Returns false if none of its slots was able to take a trial before.
   bool set_aside(const std::string& host);
   const std::set<std::string>& lost_hosts() const { return lost_hosts_; }
-  // The hosts that have no room for another slot: lost hosts, and hosts with a slot that runs a trial or can
-  // take one.
+  // Returns the hosts that have no room for another slot. These are lost hosts, and hosts that have a slot
+  // which runs a trial or can take one.
   std::set<std::string> taken_hosts() const;
   std::size_t usable_count() const;  // slots that can take trials, now or when theirs ends
   // Call for each report of the trial in this slot. Ignores a value that the trial has reported for this step
   // before, with the same parameters: a run that begins again at a checkpoint repeats steps.
   SweepDecisions on_report(std::int32_t slot, std::int64_t step, std::map<std::string, double> values,
                            double when);
-  // Call when the run in this slot is over. `end`: what happened to the program. The function itself
+  // Call when the run in this slot is over. `end` says what happened to the program. The function itself
   // considers whether the scheduler wanted to pause or stop the run. If a host was lost, call set_aside()
-  // first.
+  // before this.
   SweepDecisions on_end(std::int32_t slot, RunEnd end, std::string text, double when);
-  // Ends all runs, and starts no more. `reason`: for people. on_end() follows for each run.
+  // Ends all runs, and starts no more. `reason` is for people. A call of on_end() follows for each run.
   SweepDecisions cancel(std::string reason);
-  // Starts no more trials or runs. Running ones end by themselves or when the scheduler ends them.
+  // Starts no more trials or runs. The runs that are going on continue until they end by themselves or the
+  // scheduler ends them.
   SweepDecisions drain(std::string reason);
 
-  // If another program runs the trials, call when a trial's run has ended. `end`: as for on_end().
+  // If another program runs the trials, call this when a trial's run has ended. `end` has the same meaning as
+  // for on_end().
   SweepDecisions end_run(std::int32_t trial, RunEnd end, std::string text, double when);
-  // The scheduler's decision to end the run of this trial; nullptr: the run continues.
+  // If the scheduler has decided to end the run of this trial, returns the decision. Otherwise returns
+  // nullptr, and the run continues.
   const ReportDecision* wish_of(std::int32_t trial) const {
     const auto found = wishes_.find(trial);
     return found == wishes_.end() ? nullptr : &found->second;
@@ -104,7 +109,7 @@ class Sweep {
 
   const History& history() const { return history_; }
   bool is_over() const { return over_; }
-  // Whether the sweep is over because all of its hosts were set aside.
+  // Returns whether the sweep is over because all of its hosts were set aside.
   bool lacks_hosts() const { return lacks_hosts_; }
 
  private:

@@ -40,7 +40,7 @@ void read_objectives(SettingReader& reader, std::vector<Objective>& objectives) 
   }
 }
 
-// A whole number of steps; also 1e4, since people write it so.
+// Reads a whole number of steps. It can be written as 1e4, too, because people write it so.
 void read_steps(SettingReader& reader, std::string_view name, std::int64_t& value) {
   const Setting* setting = reader.find(name);
   if (setting == nullptr) return;
@@ -132,7 +132,8 @@ Expected<Space> read_space(const Settings& settings, const nlohmann::ordered_jso
   return space;
 }
 
-// Derives what the user has left open from the other options, and checks the result.
+// Fills in the options that the user has left out. They follow from the other options. Then checks the
+// result.
 Status complete(SweepOptions& options) {
   SweepSettings& settings = options.settings;
   settings.schedule.objective = settings.search.objectives.front();
@@ -169,7 +170,8 @@ Expected<SweepOptions> make_sweep_options(const Settings& settings, const nlohma
   if (!read) return std::unexpected(read.error());
   options.settings.space = *std::move(read);
   if (Status done = complete(options); !done) return std::unexpected(done.error());
-  // Checks that every placeholder is known. Any point can show that; this one is in the middle of the space.
+  // Checks that each placeholder is known. This can be seen with any point. The one here is in the middle of
+  // the space.
   const Point point =
       point_at(options.settings.space, std::vector<double>(options.settings.space.parameters.size(), 0.5));
   auto filled_in = program_of(program, options.settings.space, point, {});
@@ -179,7 +181,8 @@ Expected<SweepOptions> make_sweep_options(const Settings& settings, const nlohma
 
 namespace {
 
-// Whether the argument is `{NAME}` or `--flag={NAME}`, of a parameter that does not exist in this point.
+// Returns whether the argument has the form `{NAME}` or `--flag={NAME}`, and NAME is a parameter that does
+// not exist in this point.
 bool is_only_inactive(std::string_view word, const Space& space, const Point& point) {
   if (word.starts_with('-')) word.remove_prefix(std::min(word.find('=') + 1, word.size()));
   if (!word.starts_with('{') || !word.ends_with('}')) return false;
@@ -264,7 +267,7 @@ std::vector<Berth> berths_here(const SweepOptions& options, const Room& room) {
   return berths;
 }
 
-// A trial on these hosts, with the same GPUs on each of them.
+// Returns the place of a trial on these hosts. It has the same GPUs on each of them.
 Berth berth_on(const std::vector<Host>& hosts, std::span<const std::size_t> chosen, std::int32_t first_gpu,
                std::int32_t gpu_count) {
   Berth berth;
@@ -281,8 +284,9 @@ Berth berth_on(const std::vector<Host>& hosts, std::span<const std::size_t> chos
   return berth;
 }
 
-// Several trials share a host if it has slots for them. All nodes of a job get one CUDA_VISIBLE_DEVICES, so a
-// trial over several hosts has the same GPUs on each of them. Prefers the hosts that have fewer trials.
+// Several trials can share a host if it has enough slots for them. Hosts with fewer trials come first. All
+// nodes of a job get the same CUDA_VISIBLE_DEVICES. So if a trial has several hosts, it has the same GPUs on
+// each of them.
 std::vector<Berth> berths_on(const SweepOptions& options, const std::vector<Host>& hosts) {
   const std::int32_t gpus = options.gpus_per_trial;
   const auto nodes = static_cast<std::size_t>(options.nodes_per_trial);

@@ -1,6 +1,7 @@
-// The options of a sweep, from the flags of `launch sweep run` or its file; and where its trials run.
+// The options of a sweep, and the places where its trials run. The options come from the flags of `launch
+// sweep run`, or from the sweep's file.
 //
-// Pure. Every error is one line: the flag, the value, and what would be right.
+// Pure. An error is one line. It names the flag, the value, and what would be right.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +25,17 @@ struct SweepOptions {
   std::string directory;                // absolute, or empty: not given
 };
 
-// `space`: the members `space` and `constraints` of a sweep's file, or an empty object. `program`: the
-// placeholders in its arguments must be known (program_of()).
+// Makes the options of a sweep. `space` has the members `space` and `constraints` of the sweep's file, or is
+// an empty object. The arguments of `program` can contain placeholders. It is an error if program_of() does
+// not know one of them.
 Expected<SweepOptions> make_sweep_options(const Settings& settings, const nlohmann::ordered_json& space,
                                           const std::vector<std::string>& program, const Surroundings& here);
 
-// program_of() returns the program's arguments with the trial's values. variables_of() returns its variables:
-// MUSTER_PARAM_NAME and those of the trial. {trial}, {trial_dir} and {seed} are placeholders, too. If an
-// argument is only the placeholder of a parameter without a value, the argument and the flag before it are
-// left out.
+// The facts about one trial, for program_of() and variables_of(). program_of() returns the program's
+// arguments with the trial's values. variables_of() returns the environment variables: MUSTER_PARAM_NAME for
+// each parameter, and those about the trial itself. {trial}, {trial_dir} and {seed} are placeholders, too. A
+// parameter may have no value in this trial. If an argument consists of that parameter's placeholder only,
+// the argument and the flag before it are left out.
 struct TrialPlace {
   std::int32_t trial = 0;
   std::string directory;   // of the trial
@@ -46,15 +49,16 @@ std::vector<std::string> parameters_outside(const std::vector<std::string>& prog
 // Returns the trial's seed: SplitMix64 of the sweep's seed and the trial's number.
 std::uint64_t trial_seed(std::uint64_t sweep_seed, std::int32_t trial);
 
-// The hosts and GPUs of one trial, and a name for people. Each slot has one berth.
+// The place of one trial: its hosts, its GPUs, and a name for people. Each slot has one.
 struct Berth {
   std::string place;
   std::vector<Host> hosts{};         // empty: this machine
   std::vector<std::int32_t> gpus{};  // indexes among those that this process may use; empty: not assigned
   std::int32_t core_count = 0;       // cores for the trial on each of its nodes; 0: unknown, on another host
 };
-// berths_of() returns as many berths as `options` asks for (not 0), or as fit. It is an error if not even one
-// fits.
+// The room for the trials of a sweep. berths_of() returns places for trials: as many as `options` asks for.
+// If `options` has 0 there, it returns as many as there is room for. If there is not even room for one, it is
+// an error.
 struct Room {
   std::vector<Host> hosts;  // of the job; empty: this machine
   std::int32_t core_count = 1;

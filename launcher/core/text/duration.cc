@@ -10,7 +10,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Ten years: a longer duration is a mistake, and could overflow in nanoseconds.
+// This is ten years. If a duration is longer, it is a mistake. In nanoseconds it could overflow.
 constexpr double kMostSeconds = 3.2e8;
 
 std::optional<double> seconds_of(std::string_view text) {

@@ -10,12 +10,13 @@
 
 namespace muster::launcher {
 
-// "10", "0.5" and "10s" are seconds; also "5m", "1h30m", "2d". nullopt for any other text.
+// Reads a duration. "10", "0.5" and "10s" are seconds. "5m", "1h30m" and "2d" are possible, too. Returns
+// nullopt for any other text.
 std::optional<Duration> parse_duration(std::string_view text);
-// Returns nullopt if `seconds` is negative, or more than ten years.
+// Returns nullopt if `seconds` is negative or is more than ten years.
 std::optional<Duration> duration_of(double seconds);
 
-// Whether the functions above could have returned this duration.
+// Returns whether one of the functions above could have returned this duration.
 bool is_duration(Duration duration);
 
 // "12s", "3m20s", "2h05m", "3d04h"

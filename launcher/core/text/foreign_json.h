@@ -1,4 +1,4 @@
-// Reads untrusted JSON, from a Docker engine or a credential helper.
+// Reads JSON that is not trusted. It comes from a Docker engine or a credential helper.
 #pragma once
 
 #include <nlohmann/json.hpp>

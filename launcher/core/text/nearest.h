@@ -8,11 +8,12 @@
 
 namespace muster::launcher {
 
-// The candidate with the fewest insertions, deletions, replacements and swaps of neighbours from `word`.
-// nullopt if even the nearest differs in more than a third of its letters.
+// Returns the candidate that is most similar to `word`. It needs the fewest insertions, deletions,
+// replacements and swaps of neighbours. Returns nullopt if more than a third of its letters differ.
 std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> candidates);
 
-// ": did you mean best?", or "" if no candidate is near. `candidates` are separated by spaces.
+// Returns a text such as ": did you mean best?". Returns "" if no candidate is similar to `word`.
+// `candidates` are separated by spaces.
 std::string did_you_mean(std::string_view word, std::string_view candidates);
 
 }  // namespace muster::launcher

@@ -1,4 +1,5 @@
-// Names of nodes for people: the number, and the host's name if the nodes are on hosts. Pure.
+// Names of nodes for people. A name has the number of the node, and the name of its host if the nodes are on
+// hosts. Pure.
 #pragma once
 
 #include <fmt/core.h>
@@ -13,7 +14,7 @@ namespace muster::launcher {
 class NodeNames {
  public:
   NodeNames() = default;
-  // `hosts`: the host of each node; empty: all nodes are on this machine.
+  // `hosts` has the host of each node. If it is empty, all nodes are on this machine.
   explicit NodeNames(std::map<NodeId, std::string> hosts) : hosts_(std::move(hosts)) {}
 
   void add(NodeId node, std::string host) { hosts_[node] = std::move(host); }
@@ -33,7 +34,7 @@ class NodeNames {
     const std::string host = host_of(node);
     return fmt::format("node{}{}", node, host.empty() ? "" : fmt::format(" ({})", host));
   }
-  // For use in brackets: "node3", or "node3, h4"
+  // Returns a text that can be put in brackets, such as "node3" or "node3, h4".
   std::string within(NodeId node) const {
     const std::string host = host_of(node);
     return fmt::format("node{}{}", node, host.empty() ? "" : ", " + host);

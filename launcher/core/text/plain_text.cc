@@ -16,11 +16,11 @@ bool is_between(char c, char low, char high) {
   return low <= c && c <= high;
 }
 
-// The size of the escape sequence at the start of `text` (ECMA-48):
-// - ESC [, parameters, a final letter;
-// - ESC and one of ] P X ^ _, then text up to BEL, or up to `ESC \` and with it;
-// - any other: ESC, intermediate letters, a final letter.
-// An unfinished sequence extends to the end of the line.
+// Returns the size of the escape sequence (ECMA-48) at the start of `text`. There are three forms:
+// - ESC and `[`, then parameters, and a final letter.
+// - ESC and one of ] P X ^ _, then a text. The text ends with BEL or with `ESC \`.
+// - Any other: ESC, then intermediate letters, and a final letter.
+// A sequence that is not finished extends to the end of the line.
 std::size_t sequence_size(std::string_view text) {
   std::size_t at = 1;
   const auto skip = [&](char low, char high) {
@@ -42,14 +42,15 @@ std::size_t sequence_size(std::string_view text) {
   return at < text.size() && is_between(text[at], '\x30', '\x7e') ? at + 1 : at;
 }
 
-// "Select graphic rendition": ESC [ 1;31 m, but not its private forms.
+// Returns whether the sequence sets colours, as ESC [ 1;31 m does. It is called "select graphic rendition".
+// Its private forms do not count.
 bool is_color(std::string_view sequence) {
   return sequence.starts_with("\x1b[") && sequence.ends_with('m') &&
          sequence.find_first_not_of("0123456789;:", 2) == sequence.size() - 1;
 }
 
-// True if the sequence certainly switches off all colours. If this overlooks a reset, the line only ends with
-// a second one.
+// Returns true only if the sequence certainly switches off all colours. If it does so in a way that this
+// function does not know, the line ends with a second reset, which does no harm.
 bool is_reset(std::string_view color) {
   return color.substr(2).find_first_not_of("0;") == color.size() - 3;
 }

@@ -10,9 +10,10 @@
 
 namespace muster::launcher {
 
-// Whether for_terminal() would leave the line unchanged.
+// Returns whether for_terminal() would leave the line as it is.
 bool is_plain(std::string_view line);
-// `line` ends with its newline. Without `color`, removes colours as well.
+// Returns the line in a form that is safe for a terminal. `line` ends with its newline. If `color` is false,
+// colours are removed, too.
 std::string for_terminal(std::string_view line, bool color);
 
 }  // namespace muster::launcher

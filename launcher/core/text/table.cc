@@ -74,7 +74,7 @@ class Layout {
     for (std::size_t i = 0; i < columns_.size(); ++i) sum += shown_[i] ? widths_[i] + kGap : 0;
     return sum - std::min(sum, kGap);
   }
-  // By how many characters the column can become narrower.
+  // Returns by how many characters the column can become narrower.
   std::size_t spare(std::size_t i) const {
     const bool shrinks = columns_[i].narrow == Narrow::kCut || columns_[i].narrow == Narrow::kWrap;
     const std::size_t least = std::max(columns_[i].least, width_of(columns_[i].title));
@@ -124,7 +124,7 @@ std::vector<std::string> lines_of_cell(const std::string& text, std::size_t widt
   while (width > 0 && width_of(rest) > width) {
     const std::size_t most = bytes_of_first(rest, width);
     const std::size_t space = rest.rfind(' ', most);
-    // A break within the indentation would leave an empty line.
+    // If the text were broken within its indentation, there would be an empty line.
     const bool between_words = space != std::string::npos && space > rest.find_first_not_of(' ');
     lines.push_back(rest.substr(0, between_words ? space : most));
     rest.erase(0, between_words ? space + 1 : most);

@@ -1,7 +1,7 @@
 // Tables of text that fit a terminal.
 //
-// Each column is as wide as its widest cell, but at least its usual width. A table that is wider than the
-// terminal becomes narrower in this order:
+// Each column is as wide as its widest cell. It is never narrower than its usual width. A table that is wider
+// than the terminal becomes narrower in these steps:
 // - Columns that can be cut or wrapped shrink to their least width.
 // - Columns that can be left out go, the first one first.
 // - All lines are cut.
@@ -25,9 +25,9 @@ struct Column {
 };
 using Row = std::vector<std::string>;
 
-// Lines that end with a newline; the first one has the titles, unless all are empty. `width`: of the
-// terminal, in characters; 0: unlimited. Rows may have fewer cells than columns. Control characters become
-// question marks.
+// Returns the table as lines, which all end with a newline. The first line has the titles, unless all titles
+// are empty. `width` is the width of the terminal in characters; 0 means unlimited. Rows may have fewer cells
+// than columns. Control characters become question marks.
 std::string table_text(const std::vector<Column>& columns, std::vector<Row> rows, std::size_t width);
 
 // Splits the text into lines of at most `width` characters (0: unlimited), between words where possible.

@@ -8,7 +8,8 @@
 
 namespace muster::launcher {
 
-// `text`: what follows the dollar. Returns the name and its length with braces; length 0 if there is none.
+// `text` is the text after the dollar sign. Returns the name, and its length together with its braces. If
+// there is no name, the length is 0.
 inline std::pair<std::string_view, std::size_t> name_in(std::string_view text) {
   const bool braced = text.starts_with('{');
   if (braced) text.remove_prefix(1);

@@ -56,7 +56,7 @@ inline std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-// The word, quoted if a shell would not read it unchanged.
+// Returns the word. If a shell would not read it unchanged, it is quoted.
 inline std::string as_shell_word(const std::string& word) {
   const bool plain = !word.empty() && word.find_first_of(" \t\n\"'\\$`*?[]{}()<>|&;#~!") == std::string::npos;
   if (plain) return word;

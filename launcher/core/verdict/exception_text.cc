@@ -20,7 +20,8 @@ using TextLines = std::vector<std::string>;
 
 constexpr std::string_view kThrown = "terminate called after throwing an instance of '";
 constexpr std::string_view kWhat = "  what():  ";
-// How a launcher says that one of its ranks has failed, in case the program itself is a launcher.
+// A launcher uses this text to say that one of its ranks has failed. The program of a rank can itself be a
+// launcher.
 constexpr std::string_view kLaunchFailed = "launch: failed after ";
 constexpr std::string_view kChildFailed = "ChildFailedError";
 constexpr std::size_t kDeepestGroup = 10;
@@ -30,7 +31,8 @@ struct PythonFrame {
   std::string line;
 };
 
-// `  File "/home/me/train.py", line 6, in main`. The line of a SyntaxError ends after the number.
+// Reads a line such as `  File "/home/me/train.py", line 6, in main`. For a SyntaxError, the line ends after
+// the number.
 std::optional<PythonFrame> frame_in(std::string_view line) {
   constexpr std::string_view kFile = "  File \"";
   constexpr std::string_view kLine = "\", line ";
@@ -60,8 +62,8 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t") == std::string_view::npos;
 }
 
-// The size of the type name at the start of a line such as "package.Error: text" or "Error"; 0 for other
-// lines.
+// A line such as "package.Error: text" or "Error" begins with the name of a type. Returns the size of this
+// name. Returns 0 for other lines.
 std::size_t type_size(std::string_view line) {
   const auto of_name = [](unsigned char c) {
     return std::isalnum(c) != 0 || c >= 0x80 || c == '_' || c == '.' || c == '<' || c == '>';
@@ -75,7 +77,7 @@ bool is_of_syntax(std::string_view type) {
   return type == "SyntaxError" || type == "IndentationError" || type == "TabError";
 }
 
-// "Type: text". If the message begins with empty lines, takes the text from `rest`.
+// Returns a text such as "Type: text". If the message begins with empty lines, the text is taken from `rest`.
 std::string type_and_text(std::string_view type, std::string_view text, std::span<const std::string> rest) {
   for (std::size_t i = 0; is_blank(text) && i < rest.size(); ++i) text = rest[i];
   if (is_blank(text)) return std::string(type);
@@ -83,8 +85,8 @@ std::string type_and_text(std::string_view type, std::string_view text, std::spa
   return fmt::format("{}: {}", type, text);
 }
 
-// Returns torchrun's ChildFailedError from the line of `field` in its root cause on; empty if there is no
-// such line.
+// Returns a part of torchrun's ChildFailedError. It begins in the root cause, at the line of `field`. Returns
+// nothing if there is no such line.
 std::span<const std::string> root_cause(std::span<const std::string> lines, std::string_view field) {
   const auto begins = [](std::string_view with) {
     return [with](const std::string& line) { return line.starts_with(with); };
@@ -93,7 +95,7 @@ std::span<const std::string> root_cause(std::span<const std::string> lines, std:
   return {std::find_if(cause, lines.end(), begins(field)), lines.end()};
 }
 
-// The exception or signal of the rank; "" if it was not recorded.
+// Returns the exception or the signal of the rank. Returns "" if it was not recorded.
 std::string cause_of_child(std::span<const std::string> lines) {
   constexpr std::string_view kTraceback = "  traceback : ";
   const auto recorded = root_cause(lines, kTraceback);
@@ -119,7 +121,7 @@ std::string code_of_child(std::span<const std::string> lines) {
 
 class ExceptionSearch {
  public:
-  // `rest`: the following lines.
+  // Reads one line. `rest` are the lines that follow it.
   void read(const std::string& line, std::span<const std::string> rest) {
     if (line.starts_with(kThrown)) {
       thrown_in_cxx(line, rest);
@@ -131,7 +133,7 @@ class ExceptionSearch {
       if (!frames_.empty()) raised_in_python(line, rest);
       frames_.clear();
       traced_ = line.ends_with("Traceback (most recent call last):");
-      // The traceback that follows this line does not end the program.
+      // After this line comes a traceback that does not end the program.
       if (line.starts_with("Exception ignored ")) ignored_ = true;
     }
   }
@@ -147,7 +149,7 @@ class ExceptionSearch {
     place_.clear();
     frames_.clear();
   }
-  // "launch: failed after 2.5 s: rank 0 (node0) exited with code 3"
+  // Reads a line such as "launch: failed after 2.5 s: rank 0 (node0) exited with code 3".
   void launch_failed(std::string_view line) {
     const std::size_t colon = line.find(": ", kLaunchFailed.size());
     if (colon == std::string_view::npos) return;
@@ -157,8 +159,8 @@ class ExceptionSearch {
   }
   void raised_in_python(std::string_view line, std::span<const std::string> rest) {
     const std::string_view type = line.substr(0, type_size(line));
-    // Without a traceback's heading, the program only printed a call stack and continued. Only a SyntaxError
-    // has no heading.
+    // If there is no heading of a traceback, the program has only printed a call stack, and then went on.
+    // Only a SyntaxError has no such heading.
     if (type.empty() || !(traced_ || is_of_syntax(type)) || std::exchange(ignored_, false)) return;
     if (type.ends_with(kChildFailed)) return child_failed(rest);
     const bool has_text = type.size() < line.size();
@@ -166,7 +168,8 @@ class ExceptionSearch {
     place_ = place_of(frames_);
   }
 
-  // Without a recorded cause, keeps what was found before: the failed rank has usually printed its exception.
+  // If torchrun has recorded no cause, this keeps what was found before. The failed rank has usually printed
+  // its exception.
   void child_failed(std::span<const std::string> rest) {
     if (std::string cause = cause_of_child(rest); !cause.empty()) {
       found_ = std::move(cause);

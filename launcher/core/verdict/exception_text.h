@@ -1,9 +1,9 @@
-// Finds the exception that ended a program in what the program printed. Reads Python tracebacks in all their
-// forms, and the message of C++'s std::terminate(). If the program is torchrun or another launch, reads the
-// cause that the program names.
+// Finds the exception that ended a program, in the text that the program printed. It reads all forms of
+// Python tracebacks, and the message of std::terminate() of C++. If the program is torchrun or another
+// launch, it reads the cause that the program names.
 //
-// Reads the last lines of the program's stderr; the first lines may be missing. Ignores terminal sequences
-// and torch's prefix "[rank0]: ". Pure.
+// It is given the last lines of the program's stderr, so the beginning of the text may be missing. It ignores
+// terminal sequences, and the prefix "[rank0]: " of torch. Pure.
 #pragma once
 
 #include <span>
@@ -12,20 +12,22 @@
 
 namespace muster::launcher {
 
-// One line: "RuntimeError: bad sample 17 (train.py:6)", "std::bad_alloc: std::bad_alloc", or "" if the lines
-// show no exception. If several were printed, as in a chain, the last one wins: nobody caught it. The place
-// is the innermost frame outside of Python's library and of installed packages. Only the first line of a
-// longer message is returned, at most kMaxExceptionBytes of it.
+// Returns one line such as "RuntimeError: bad sample 17 (train.py:6)" or "std::bad_alloc: std::bad_alloc".
+// Returns "" if the lines show no exception. If several were printed, as in a chain, returns the last one,
+// because nobody caught it. The place in brackets is the innermost frame that is outside of Python's library
+// and of installed packages. If the message has several lines, only the first is returned, and at most
+// kMaxExceptionBytes of it.
 std::string exception_in(std::span<const std::string> lines);
 
 constexpr std::size_t kMaxExceptionBytes = 300;
 
-// The type of an exception that exception_in() found, if Python raises it for a mistake in a script: a
-// SyntaxError, ImportError, NameError, AttributeError or TypeError, or a subclass from Python's library.
-// Otherwise "". A program's own subclasses are not known.
+// Returns the type of an exception that exception_in() has found, if Python raises it for a mistake in a
+// script. This is a SyntaxError, ImportError, NameError, AttributeError or TypeError, or a subclass of one of
+// these in Python's library. Returns "" for other exceptions. Subclasses of the program itself are not known
+// here.
 std::string_view mistake_in_script(std::string_view exception);
 
-// The first line, without control bytes, cut after kMaxExceptionBytes.
+// Returns the first line of the text, without control bytes. It is cut after kMaxExceptionBytes.
 std::string shortened(std::string_view text);
 
 }  // namespace muster::launcher

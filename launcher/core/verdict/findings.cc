@@ -16,19 +16,19 @@ using enum Finding::Result;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-// An agent's descriptors for each worker: pidfd, two pipes, two log files and the file of their order, and
-// some for starting it.
+// The descriptors that an agent needs for each worker: a pidfd, two pipes, two log files, the file with the
+// order of the two logs, and some to start the worker.
 constexpr std::uint64_t kDescriptorsPerWorker = 8;
 constexpr std::uint64_t kDescriptorsBeside = 64;
 // Threads of a LibTorch rank: thread pools, communication library, data loaders.
 constexpr std::uint64_t kThreadsPerWorker = 32;
 constexpr std::uint64_t kThreadsPerAgent = 3;  // its main thread, the log writer and the guardian
 constexpr std::uint64_t kThreadsOfLauncher = 2;
-// Space in /dev/shm for each rank: NCCL alone needs almost this much.
+// The space in /dev/shm that each rank needs. NCCL alone needs almost this much.
 constexpr std::uint64_t kSharedMemoryPerWorker = 16 * kMiB;
 // Docker's default for a container.
 constexpr std::uint64_t kDockersSharedMemory = 64 * kMiB;
-// 2025-01-01 and 2100-01-01: a clock outside of these was never set.
+// These are 2025-01-01 and 2100-01-01. If a clock shows a time outside of them, nobody has set it.
 constexpr double kEarliest = 1'735'689'600;
 constexpr double kLatest = 4'102'444'800;
 constexpr double kClockTolerance = 5;

@@ -1,6 +1,6 @@
 // The findings of `launch check` about a machine: OK, a warning or a failure, each with advice.
 //
-// Pure: numbers in, findings out.
+// Pure: it only makes findings from numbers.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Finding {
   std::string advice{};  // what to do; empty for kOk
 };
 
-// The size of the launch that the machine must hold.
+// The size of the launch. The machine must have room for it.
 struct Demand {
   std::int32_t nodes = 1;
   std::int32_t workers = 1;           // on all nodes
@@ -31,20 +31,21 @@ struct Space {
   std::uint64_t free_bytes = 0;
 };
 
-// Warns if less than `wanted_bytes` are free, and fails below a hundredth of that. `name`: such as "log
-// directory".
+// Checks the free space at `path`. The finding is a warning if less than `wanted_bytes` are free, and a
+// failure if less than a hundredth of that is free. `name` is a text such as "log directory".
 Finding judge_disk(std::string name, const std::string& path, const Space& space, std::uint64_t wanted_bytes);
-// `space`: of /dev/shm, where data loaders and NCCL pass tensors; nullopt if it does not exist.
+// `space` is the space of /dev/shm, which data loaders and NCCL use to pass tensors on. It is nullopt if
+// /dev/shm does not exist.
 Finding judge_shared_memory(const std::optional<Space>& space, const Demand& demand);
 Finding judge_descriptors(std::uint64_t limit, const Demand& demand);
 Finding judge_processes(const std::vector<ProcessLimit>& limits, const Demand& demand);
-// `written_unix`: the file system's time of a file written just now.
+// `written_unix` is the time that the file system has given to a file that was written just now.
 Finding judge_clock(double now_unix, std::optional<double> written_unix);
 
 bool all_fit(const std::vector<Finding>& findings);  // no finding is kFail
-// `columns`: the terminal's width; 0: unlimited.
+// `columns` is the width of the terminal. 0 means that the table can have any width.
 std::string findings_as_table(const std::vector<Finding>& findings, std::size_t columns = 0);
-// {"fit": true, "checks": [{"name", "result": "ok"|"warn"|"fail", "text", "advice"}]}
+// Returns JSON such as {"fit": true, "checks": [{"name", "result": "ok"|"warn"|"fail", "text", "advice"}]}.
 std::string findings_as_json(const std::vector<Finding>& findings);
 
 }  // namespace muster::launcher

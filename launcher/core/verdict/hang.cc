@@ -16,7 +16,7 @@ constexpr std::size_t kCulpritLines = 3;
 constexpr std::size_t kOtherGroups = 4;
 constexpr std::size_t kCollectiveLines = 2;
 
-// The section of more than half of the ranks, if any.
+// Returns the section that more than half of the ranks are in. Returns null if there is none.
 const std::string* majority_section(const std::vector<Stall>& stalls) {
   std::map<std::string_view, std::size_t> counts;
   for (const Stall& each : stalls) {
@@ -49,7 +49,7 @@ Hang::Pool Hang::those(const std::function<bool(const Stall&)>& predicate) const
   return found;
 }
 
-// Filters the pool, unless nothing would be left.
+// Removes all stalls from the pool for which `predicate` is false. If no stall would be left, removes none.
 void Hang::keep(Pool& pool, const std::function<bool(const Stall&)>& predicate) const {
   Pool kept;
   std::ranges::copy_if(pool, std::back_inserter(kept), [&](const Stall* each) { return predicate(*each); });
@@ -62,7 +62,7 @@ bool Hang::knows_others_than(Rank rank, const TrainingGroups& groups) const {
          std::ranges::any_of(stacks_, [&](const auto& each) { return is_mate(each.first); });
 }
 
-// The part of this hang that concerns ranks which may train in `group`.
+// Returns the part of this hang that concerns some ranks only: those that may train in `group`.
 Hang Hang::within(const std::string& group, const TrainingGroups& groups) const {
   Hang part;
   for (const Stall& each : stalls_)
@@ -88,7 +88,7 @@ std::vector<Stall> Hang::suspects(const TrainingGroups& groups) const {
   }
   std::ranges::sort(all, {}, [](const Stall& each) { return std::pair(each.since, each.rank); });
   if (hanging.size() == 1) return all;
-  // Prefers ranks that do not wait: a rank that waits may wait for another group.
+  // A rank that waits may wait for another group. So ranks that do not wait are preferred.
   std::vector<Stall> busy;
   std::ranges::copy_if(all, std::back_inserter(busy),
                        [this](const Stall& each) { return !is_known_to_wait(each.rank); });
@@ -115,7 +115,8 @@ std::vector<Stall> Hang::suspects_of_one_training() const {
   }
   if (pool.size() > 1)
     keep(pool, [&](const Stall& each) { return std::ranges::find(elsewhere, each.rank) != elsewhere.end(); });
-  // Prefers ranks that do not wait, but only if all stacks are here: a rank without a stack may be anywhere.
+  // Ranks that do not wait for others are preferred. But this is done only if all stacks are here, because a
+  // rank without a stack may be anywhere.
   if (std::ranges::all_of(pool, [&](const Stall* each) { return stacks_.contains(each->rank); }))
     keep(pool, [&](const Stall& each) { return !waits_for_others(stacks_.at(each.rank)); });
   std::vector<Stall> found;
@@ -123,7 +124,8 @@ std::vector<Stall> Hang::suspects_of_one_training() const {
   return found;
 }
 
-// If all stalled ranks wait for others, returns the ranks that do not wait; else none.
+// If all stalled ranks wait for others, returns the ranks that do not wait. Otherwise returns an empty
+// vector.
 std::vector<Rank> Hang::awaited() const {
   std::vector<Rank> ranks;
   if (!std::ranges::all_of(stalls_, [this](const Stall& each) { return is_known_to_wait(each.rank); }))
@@ -134,8 +136,8 @@ std::vector<Rank> Hang::awaited() const {
   return ranks;
 }
 
-// If no rank of `elsewhere` stalls, but all other ranks do, the ranks of `elsewhere` hold up the others;
-// returns them. They may be in a section that is allowed to take long, and therefore do not count as stalled.
+// Returns the ranks of `elsewhere` if they hold up all others. They do if none of them stalls, but all other
+// ranks do. They may be in a section that is allowed to take long, so they do not count as stalled.
 std::vector<Stall> Hang::absent_where_others_wait(const std::vector<Rank>& elsewhere) const {
   std::vector<Stall> found;
   for (const Rank rank : elsewhere) {

@@ -1,11 +1,11 @@
 // A hang: which workers are stuck, what their stacks show, and which worker is the cause.
 //
-// A worker that was stopped (by a signal or the freezer) is the cause. Otherwise the cause is among the ranks
-// with the lowest step: the one whose section or stack differs from most others, or the only one that does
-// not wait for others. The order in which ranks got stuck proves nothing: ranks that train together stop
-// within milliseconds. If several workers may be the cause, none is singled out. Only ranks that train in one
-// group are compared; if several groups hang, each may have its own cause, or one waits for another. Plain
-// values.
+// If a worker was stopped (by a signal or the freezer), it is the cause. Otherwise the cause is among the
+// ranks with the lowest step. It is the rank whose section or stack differs from those of most others, or the
+// only rank that does not wait for others. The order in which ranks got stuck proves nothing: ranks that
+// train together stop within milliseconds. If several workers may be the cause, none of them is named as the
+// cause. Only ranks that train in one group are compared. If several groups hang, each may have its own
+// cause, or one may wait for another. Plain values.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,8 @@ struct Stall {
 
 class Hang {
  public:
-  // A new stall of a rank replaces the rank's older one. A hard stall is replaced only by a `stopped` one.
+  // Adds a stall of a rank. It replaces the older stall of the same rank. But a hard stall is replaced only
+  // by a `stopped` one.
   void add(Stall stall);
   // Call when the rank has reached `step`. Forgets its stalls of earlier steps.
   void moved(Rank rank, std::int64_t step);
@@ -45,19 +46,21 @@ class Hang {
     nodes_.insert_or_assign(rank, node);
   }
   std::size_t stacks_count() const { return stacks_.size(); }
-  // Whether another rank that may train with `rank` has stalled, or has sent its stacks.
+  // Returns whether some other rank that may train with `rank` has stalled, or has sent its stacks.
   bool knows_others_than(Rank rank, const TrainingGroups& groups = {}) const;
   const std::vector<Stall>& stalls() const { return stalls_; }
 
-  // The ranks that may be the cause, in the order in which they got stuck: some of stalls(), or ranks that do
-  // not arrive where the others wait. A single suspect is the cause. stalls() must not be empty.
+  // Returns the ranks that may be the cause, in the order in which they got stuck. These are some of
+  // stalls(), or ranks that do not arrive where the others wait. If there is only one suspect, it is the
+  // cause. stalls() must not be empty.
   std::vector<Stall> suspects(const TrainingGroups& groups = {}) const;
-  // Lines that say where the ranks are, according to their stacks: several for the culprit, one for each
-  // other rank; ranks with the same line share it. Leaves out ranks that train apart from the suspects.
+  // Returns lines that say where the ranks are, according to their stacks. The culprit has several lines, and
+  // each other rank has one. Ranks with the same line share it. Ranks that train apart from the suspects are
+  // left out.
   std::vector<std::string> evidence(const TrainingGroups& groups = {}) const;
-  // Whether the rank's stack shows that it waits for other ranks.
+  // Returns whether the stack of the rank shows that it waits for other ranks.
   bool is_known_to_wait(Rank rank) const;
-  // The innermost line of these ranks' stacks, if it is the same for all; else "".
+  // If the innermost line is the same in the stacks of all these ranks, returns it. Otherwise returns "".
   std::string place_of(const std::vector<Stall>& ranks) const;
 
   // For the journal (journal/state.h).
@@ -65,7 +68,7 @@ class Hang {
   void fields(Archive& archive) {
     archive(stalls_, stacks_, nodes_);
   }
-  // Whether these fields, after reading, are consistent.
+  // Returns whether these fields are consistent after they were read.
   bool restored() const {
     return std::ranges::all_of(stacks_, [this](const auto& each) { return nodes_.contains(each.first); });
   }

@@ -17,15 +17,15 @@ struct Hint {
 };
 std::span<const Hint> hints();
 
-// The hint of the first row whose patterns all occur in the text, or "". `chose_python`: launch, and not the
-// user, chose the Python that runs the program.
+// Returns the hint of the first row of the table whose patterns all occur in the text. Returns "" if there is
+// none. `chose_python` is true if launch, and not the user, chose the Python that runs the program.
 std::string_view hint_for(std::string_view text, bool chose_python);
 
 // Whether the text says that a connection to another rank broke. The rank that wrote it is usually a victim.
 bool shows_lost_peer(std::string_view text);
 
-// Whether the text says that a connection to another rank broke, or that another rank did not arrive where
-// this rank waited for it.
+// Returns whether the text says that this rank missed another rank: the connection to it broke, or it did not
+// arrive where this rank waited for it.
 bool shows_missed_peer(std::string_view text);
 
 // Whether the text says that a disk is full.

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view kCollective = "newest collective in group '";
 
-// Reads the rest of the line, such as `world': #41 all_reduce of Float [4], finished up to #40`. The group's
-// name can contain anything.
+// Reads the rest of a line that describes a collective, such as `world': #41 all_reduce of Float [4],
+// finished up to #40`. The name of the group can contain any characters.
 void read_collective(std::string_view line, std::map<std::string, MainStack::Collective>& into) {
   constexpr std::string_view kNumber = "': #";
   const std::string_view described = line.substr(0, line.rfind(", finished up to #"));
@@ -36,12 +36,14 @@ std::string_view trimmed(std::string_view line) {
 constexpr std::string_view kActivity =
     "at ";  // the first line of the runtime's dump, if the activity is known
 
-// "thread 7 (train), state S, in futex_do_wait", "thread 7 (sleep): sleeps, ..."
+// Whether the line begins the stack of a thread, as "thread 7 (train), state S, in futex_do_wait" and "thread
+// 7 (sleep): sleeps, ..." do.
 bool is_heading(std::string_view line) {
   return line.starts_with("thread ");
 }
 
-// "Thread 0x7f12 (most recent call first):", "Current thread ...": the main thread comes last.
+// Whether the line begins the stack of a thread in a dump of Python, as "Thread 0x7f12 (most recent call
+// first):" and "Current thread ..." do. The main thread comes last.
 bool is_python_heading(std::string_view line) {
   return line.ends_with(':') && (line.starts_with("Thread 0x") || line.starts_with("Current thread 0x"));
 }
@@ -51,13 +53,14 @@ bool is_spys_heading(std::string_view line) {
   return line.starts_with("Thread ") && line.ends_with('"');
 }
 
-// "TID 17:" from eu-stack, which prints the main thread first.
+// Whether the line is a heading such as "TID 17:". eu-stack prints one before the stack of each thread, and
+// the main thread comes first.
 bool is_eu_stacks_heading(std::string_view line) {
   return line.starts_with("TID ") && line.ends_with(':');
 }
 
-// Turns "#2  0x00007f9eef6a PMPI_Barrier - /usr/lib/libmpi.so.40" into "PMPI_Barrier  (libmpi.so.40)"; names
-// may be missing. Returns other lines unchanged.
+// Turns "#2  0x00007f9eef6a PMPI_Barrier - /usr/lib/libmpi.so.40" into "PMPI_Barrier  (libmpi.so.40)". Names
+// may be missing. Other lines stay as they are.
 std::string frame_of(std::string_view line) {
   const std::size_t address = line.find("0x");
   if (!line.starts_with('#') || address == std::string_view::npos) return std::string(line);
@@ -79,7 +82,8 @@ bool is_of_kernel(std::string_view frame) {
   return frame.starts_with("[<");
 }
 
-// "poll  (libc.so.6+0x1b2)", or "libc.so.6+0x1b2" without a name.
+// Whether the frame is one of the system's libraries. The frame is a text such as "poll  (libc.so.6+0x1b2)",
+// or "libc.so.6+0x1b2" if it has no name.
 bool is_of_system(std::string_view frame) {
   const std::size_t bracket = frame.rfind("  (");
   const std::string_view place = bracket == std::string_view::npos ? frame : frame.substr(bracket + 3);
@@ -93,8 +97,8 @@ bool is_call_of_mpi(std::string_view frame) {
   return frame.starts_with("MPI_") || frame.starts_with("PMPI_");
 }
 
-// Returns the frame that more than half of the ranks have; nullopt: there is none. A rank has the frame "" if
-// its stack is not this deep.
+// Returns the frame that more than half of the ranks have. Returns nullopt if there is none. If a rank's
+// stack is not this deep, the rank has the frame "".
 std::optional<std::string> majority(const std::map<Rank, MainStack>& stacks, const std::vector<Rank>& ranks,
                                     const auto& frame_of) {
   std::map<std::string, std::size_t> counts;

@@ -1,9 +1,9 @@
-// Groups of ranks that train together in an attempt. One job may run several independent trainings, each in
-// its own group; ranks of different groups are not compared.
+// Groups of ranks that train together in an attempt. One job may run several independent trainings, each in a
+// group of its own. Ranks of different groups are not compared.
 //
-// A rank's steps name its group (docs/protocol.md). "" is the world: the program names no group, or the rank
-// meets several groups, so it may train with any rank. The group of a rank without steps is unknown. Plain
-// values.
+// The steps of a rank name its group (docs/protocol.md). The name "" stands for the world: the program names
+// no group, or the rank meets several groups. Such a rank may train with any other rank. If a rank has
+// reported no steps, its group is unknown. Plain values.
 #pragma once
 
 #include <algorithm>
@@ -20,17 +20,17 @@ namespace muster::launcher {
 class TrainingGroups {
  public:
   void trains_in(Rank rank, std::string group) { by_rank_.insert_or_assign(rank, std::move(group)); }
-  // Whether the rank may train with the ranks of this group.
+  // Returns whether it is possible that the rank trains with the ranks of this group.
   bool may_be_in(const std::string& group, Rank rank) const {
     const auto found = by_rank_.find(rank);
     return found == by_rank_.end() || may_meet(found->second, group);
   }
-  // Whether the two are known to train in different groups.
+  // Returns whether the two ranks are known to train in different groups.
   bool apart(Rank one, Rank other) const {
     const auto found = by_rank_.find(one);
     return found != by_rank_.end() && !may_be_in(found->second, other);
   }
-  // The groups that the rank may train in: at least one.
+  // Returns the groups in which the rank may train. There is at least one.
   std::set<std::string> possible_for(Rank rank) const {
     const auto found = by_rank_.find(rank);
     if (found != by_rank_.end()) return {found->second};
@@ -38,7 +38,7 @@ class TrainingGroups {
     for (const auto& each : by_rank_) all.insert(each.second);
     return all.empty() ? std::set<std::string>{""} : all;
   }
-  // Whether none of the other world_size - 1 ranks may train with this one.
+  // Returns whether it is known that none of the other world_size - 1 ranks trains with this one.
   bool is_alone(Rank rank, std::int32_t world_size) const {
     const auto apart_count =
         std::ranges::count_if(by_rank_, [&](const auto& each) { return apart(rank, each.first); });

@@ -47,14 +47,14 @@ const WorkerEnd* first_failure(const AttemptFacts& facts) {
   return cause != nullptr ? cause : first;
 }
 
-// Returns the rank that left `missing` alone: one that may train with `missing` and exited with 0. Takes the
-// last such rank before `missing` failed. If there is none, takes the first within kPeerWindow after that: a
-// process closes its connections before it ends.
+// Returns the rank that left `missing` alone. This is a rank that may train with `missing` and exited with 0.
+// If several did so before `missing` failed, it is the last of them. If none did, it is the first that did
+// within kPeerWindow after that, because a process closes its connections before it ends.
 const WorkerEnd* who_left(const AttemptFacts& facts, const WorkerEnd& missing) {
   if (!shows_missed_peer(missing.text())) return nullptr;
   const auto trained_apart = [&](Rank rank) { return facts.groups.apart(rank, missing.rank); };
-  // If all other ranks of the group had exited with 0, the training was over, and none of them left early.
-  // With two ranks this proves nothing: the other rank may have left early.
+  // If all other ranks of the group have exited with 0, the training was over, and none of them left too
+  // early. With two ranks this proves nothing, because the one other rank may have left too early.
   const auto done = std::ranges::count_if(facts.ends, [&](const WorkerEnd& end) {
     return !end.failed() && !end.after_stop && end.at < missing.at && !trained_apart(end.rank);
   });
@@ -81,9 +81,10 @@ const AgentLoss* first_loss(const AttemptFacts& facts) {
   return first == facts.losses.end() ? nullptr : &*first;
 }
 
-// Whether the loss came before the failure. The peers of a dying node notice the loss through their own
-// connections, as fast as the launcher does. So a failure elsewhere just before the loss is a victim of the
-// loss. A failure on the node itself came first: the agent reported it while the agent still lived.
+// Returns whether the loss came before the failure. If a node dies, its peers notice this through their own
+// connections, as fast as the launcher does. So if something else fails shortly before the loss, it is a
+// victim of the loss. If something failed on the node itself, it failed first, because the agent was still
+// alive and reported it.
 bool precedes(const AgentLoss& loss, const WorkerEnd& failure) {
   constexpr Duration kNoticed = std::chrono::milliseconds(100);
   if (loss.node == failure.node) return loss.at <= failure.at;
@@ -156,8 +157,8 @@ Verdict failed(const WorkerEnd& end, const AttemptFacts& facts, const NodeNames&
   return verdict;
 }
 
-// `left` exited with 0 too early, and that is the failure. `missing` is the first rank that could not go on
-// alone.
+// Returns the verdict that `left` exited with 0 too early, and that this is the failure. `missing` is the
+// first rank that could not go on without it.
 Verdict left_early(const WorkerEnd& left, const WorkerEnd& missing, const AttemptFacts& facts,
                    const NodeNames& names) {
   const auto step = facts.steps.find(left.rank);
@@ -184,7 +185,7 @@ std::string text_of(const std::vector<Rank>& ranks) {
   return fmt::format("ranks {} and {}", fmt::join(ranks.begin(), ranks.end() - 1, ", "), ranks.back());
 }
 
-// A hang whose cause is unknown: blames no rank.
+// Returns the verdict about a hang whose cause is not known. It blames no rank.
 Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspects, const NodeNames& names) {
   const Stall& first = suspects.front();
   std::vector<Rank> ranks;
@@ -211,7 +212,7 @@ Verdict hung(const AttemptFacts& facts, const NodeNames& names) {
   const bool another_ended = std::ranges::any_of(facts.ends, [&](const WorkerEnd& end) {
     return end.rank != stall.rank && !facts.groups.apart(stall.rank, end.rank);
   });
-  // If a rank that is alone in its group waits, it waits for another group.
+  // If a rank is alone in its group and waits, it waits for another group.
   const bool alone = facts.groups.is_alone(stall.rank, facts.world_size) &&
                      (facts.world_size == 1 || !facts.hang.is_known_to_wait(stall.rank));
   const bool compared =
@@ -243,8 +244,9 @@ bool all_succeeded(const AttemptFacts& facts) {
          std::ranges::none_of(facts.ends, &WorkerEnd::failed);
 }
 
-// Whether every rank saved a checkpoint and left by itself. If all exited with 0 and none mentioned the
-// notice, the training was over before the notice arrived, and the checkpoint is a regular one.
+// Returns whether each rank saved a checkpoint and left by itself. If all exited with 0, and none said that
+// it left because of the notice, the training was over before the notice arrived. Then the checkpoint is an
+// ordinary one.
 bool all_saved(const AttemptFacts& facts) {
   const auto on_notice = [&](const WorkerEnd& end) { return left_on_notice(facts.notice_given, end); };
   return facts.notice_given && facts.committed_on_notice &&
@@ -254,7 +256,8 @@ bool all_saved(const AttemptFacts& facts) {
          (facts.told_preempted || std::ranges::any_of(facts.ends, on_notice));
 }
 
-// The exit code lets a scheduler restart a job that it preempted, but not a job that the user stopped.
+// The exit code tells a scheduler whether to restart the job. It should restart a job that it preempted
+// itself, but not a job that the user stopped.
 Verdict left_with_checkpoint(const StopWish& notice) {
   if (notice.signal == SIGINT) return interrupted(notice);
   return make(Kind::kPreempted, kExitPreempted, "launcher",
@@ -269,8 +272,9 @@ Verdict incomplete(const AttemptFacts& facts) {
                   facts.world_size));
 }
 
-// Takes the step of the rank to blame, if known, else the highest. The steps of other ranks differ each time:
-// they may have continued for a while, or be behind.
+// If it is known which rank is to blame, takes the step of this rank. Otherwise takes the highest step. The
+// steps of other ranks are different each time, because these ranks may have continued for a while or may be
+// behind.
 void add_step(Verdict& verdict, const AttemptFacts& facts) {
   const auto own = verdict.rank ? facts.steps.find(*verdict.rank) : facts.steps.end();
   if (own != facts.steps.end()) {
@@ -302,12 +306,12 @@ void add_life(Verdict& verdict, const AttemptFacts& facts) {
   verdict.at_start = !facts.stepped && !facts.shrunk;
 }
 
-// Notes whether a later attempt may succeed. A program that exits at once with kExitUsage, or a script with a
-// mistake, would fail again. Other programs report a permanent error in their error files. An attempt with
-// more ranks may still succeed.
+// Notes whether a later attempt may succeed. A program that exits at once with kExitUsage would fail again.
+// So would a script with a mistake. Other programs report a permanent error in their error files. If the next
+// attempt has more ranks, it may still succeed.
 void add_hope(Verdict& verdict, const AttemptFacts& facts) {
   constexpr Duration kAtOnce = std::chrono::seconds(10);
-  // Many scripts report no steps. One that fails within this time has lost little work.
+  // Many scripts do not report their steps. If one fails within this time, only little work is lost.
   constexpr Duration kEarly = std::chrono::seconds(300);
   if (verdict.kind == Kind::kSignal && all_did_their_work(facts)) {
     verdict.cannot_heal = true;
@@ -393,7 +397,7 @@ bool Verdict::is_early_leave() const {
 
 std::string Verdict::cause_and_step() const {
   if (!step || is_early_leave()) return cause;
-  // The cause of a lost node ends with a message of ssh, so a comma must follow.
+  // The cause of a lost node ends with a message of ssh. So a comma has to follow it.
   return fmt::format("{}{} at step {}", cause, kind == Kind::kNodeLost ? "," : "", *step);
 }
 

@@ -1,8 +1,8 @@
-// The verdict on one attempt: what caused the failure, and the job's exit code. Decided from the attempt's
-// facts. Pure.
+// The verdict on one attempt. It says what caused the failure, and has the exit code of the job. It is
+// decided from the facts about the attempt. Pure.
 //
-// The culprit is the worker that failed first, by the time when its agent saw the end, corrected to the
-// launcher's clock. Victims cannot be the culprit:
+// The culprit is the worker that failed first. Its time is that at which its agent saw the end, converted to
+// the launcher's clock. Victims cannot be the culprit. These are
 // - workers that ended after the workers were told to stop;
 // - workers that report a lost peer, if another worker failed by itself or left with 0.
 // docs/reference lists classes and exit codes.
@@ -31,11 +31,12 @@ constexpr int kExitTimeOut = 124;
 constexpr int kExitInternal = 125;
 constexpr int kExitOutOfMemory = 253;
 
-// A worker that reports a lost peer may end this long before the peer itself does. A big process, above all
-// one that dumps core, closes its connections long before it has ended.
+// If a worker reports a lost peer, the worker may end up to this long before the peer does. A big process
+// closes its connections long before it has ended, above all if it dumps core.
 constexpr Duration kPeerWindow = std::chrono::seconds(3);
 
-// How the user asked for the end of the job: by a signal, or by `launch cancel`, which counts as SIGINT.
+// The way in which the user asked for the job's end. It is a signal, or `launch cancel`, which counts as
+// SIGINT.
 struct StopWish {
   int signal = 0;
   bool cancelled = false;
@@ -50,7 +51,7 @@ struct AgentLoss {
   bool out_of_memory = false;  // the kernel killed the agent because memory ran out
 };
 
-// Why the attempt, or the job, cannot go on. recovery.h decides whether a later attempt may succeed.
+// Says why the attempt or the job cannot go on. recovery.h decides whether a later attempt may succeed.
 struct Refusal {
   enum class Kind {
     kCannotStart,
@@ -61,11 +62,11 @@ struct Refusal {
   std::optional<NodeId> node;
   int exit_code = kExitInternal;
   std::string message;
-  // For nodes on separate hosts: the message of each.
+  // If the nodes are on several hosts, this has the message of each node.
   std::map<NodeId, std::string> by_node{};
 };
 
-// A worker that is still alive after SIGKILL.
+// A worker that is still alive after a SIGKILL.
 struct Unkillable {
   Rank rank;
   NodeId node;
@@ -73,7 +74,7 @@ struct Unkillable {
   std::string what;
 };
 
-// A rank that reports no steps, and whose main thread stays in one frame.
+// A rank that reports no steps, and whose main thread stays in the same frame.
 struct StillRank {
   Stall stall;
   std::string frame;
@@ -95,7 +96,7 @@ struct AttemptFacts {
   bool hangs = false;  // the attempt was stopped because of a hang
   TrainingGroups groups;
   std::vector<Unkillable> unkillable;
-  // Other processes that are still alive after SIGKILL: "process 12 (sudo, uid 0) ..."
+  // Other processes that are still alive after a SIGKILL. Each text is like "process 12 (sudo, uid 0) ...".
   std::vector<std::string> leftovers;
   bool notice_given = false;  // workers were told to save and leave
   StopWish notice{};          // who gave the notice; signal 0: the time limit
@@ -149,9 +150,10 @@ struct Verdict {
       false;                // a node was lost after its agent had joined, before any worker was started
   bool never_came = false;  // the agent of the node to blame could not be started
 
-  // True for failures of workers or nodes; false if the user asked for the end or a restart would be refused.
+  // True if the failure is one of a worker or a node. False if the user asked for the end, or if a restart
+  // would be refused.
   bool restart_may_help() const;
-  // Whether the culprit exited with 0 although another rank still needed it.
+  // Returns whether the culprit exited with 0, although another rank still needed it.
   bool is_early_leave() const;
   std::string cause_and_step() const;  // "rank 2 (node1) was killed by SIGKILL at step 57"
 };
@@ -159,28 +161,28 @@ struct Verdict {
 std::string_view name_of(Verdict::Kind kind);  // "out_of_memory"
 std::string name_of(const StopWish& wish);     // "SIGINT"
 
-// The cause for a line that begins with "stopped" or "cancelled": "stopped by SIGINT" becomes "by SIGINT";
-// other causes are unchanged.
+// Returns the cause in the form for a line that begins with "stopped" or "cancelled". So "stopped by SIGINT"
+// becomes "by SIGINT". Other causes stay as they are.
 std::string_view cause_of_end(std::string_view cause);
 
-// Whether the worker was told to save and leave, and did so.
+// Returns whether the worker left because it was told to save and leave.
 bool left_on_notice(bool notice_given, const WorkerEnd& end);
 
-// `names`: the nodes' names in the cause and the evidence.
+// Returns the verdict about an attempt. The cause and the evidence call each node by its name in `names`.
 Verdict judge(const AttemptFacts& facts, const NodeNames& names = {});
 
-// Returns the verdict of a job that the user stopped before it could restart: `failed`, with the exit code of
-// the user's stop.
+// Returns the verdict of a job that the user stopped before it could restart. It is the verdict `failed`, but
+// with the exit code of the user's stop.
 Verdict stopped_after(const Verdict& failed, const StopWish& wish);
-// Returns the verdict of a job that reached its time limit before it could restart: `failed`, with exit code
-// 124.
+// Returns the verdict of a job that reached its time limit before it could restart. It is the verdict
+// `failed`, but with exit code 124.
 Verdict out_of_time_after(const Verdict& failed, bool committed_on_notice);
-// Returns the verdict of a job that was to restart after `failed`, but ended with `end` first: `end`, with
-// the culprit of `failed`. A refusal counts as the launcher's own failure, because an earlier attempt
-// accepted the user's input.
+// Returns the verdict of a job that was to restart after `failed`, but ended with `end` before it did. This
+// is the verdict `end`, but with the culprit of `failed`. If `end` is a refusal, it counts as the launcher's
+// own failure, because an earlier attempt accepted the user's input.
 Verdict ended_after(const Verdict& failed, const Verdict& end);
-// Returns the exit code when nothing has run yet and a path cannot be used: kExitUsage if another path could
-// work, else kExitInternal.
+// Returns the exit code if a path cannot be used and nothing has run yet. It is kExitUsage if another path
+// could work. Otherwise it is kExitInternal.
 int exit_code_of_path_error(ErrorCode code);
 
 }  // namespace muster::launcher

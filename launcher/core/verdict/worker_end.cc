@@ -16,11 +16,12 @@ namespace muster::launcher {
 
 namespace {
 
-// Reserved for the launcher's own verdicts: a worker's code must not be mistaken for one of them.
+// Only the launcher itself ends with these exit codes. A worker's exit code is not passed on if it is one of
+// them, because it could be mistaken for the launcher's verdict.
 constexpr int kOwnExitCodes[] = {kExitNodesMissing, kExitPreempted, kExitTimeOut, kExitInternal,
                                  kExitOutOfMemory};
 
-// How many of its last lines a WorkerEnd keeps. The search for an exception reads more lines.
+// The number of last lines that a WorkerEnd keeps. The search for an exception reads more lines than that.
 constexpr std::size_t kShownLines = 20;
 
 std::string exception_of(const ErrorFile& error, const std::vector<std::string>& last_lines) {
@@ -40,8 +41,8 @@ std::vector<std::string> last_of(const std::vector<std::string>& lines, std::siz
 
 WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing) {
   const ErrorFile error = read_error_file(exited.error_file);
-  // A stop explains an end by TERM, by any exit code, or by the KILL that follows. It does not explain
-  // another signal, or a KILL before the job sent one.
+  // The job may have told the worker to stop. This explains an end by TERM and any exit code. If the job has
+  // sent KILL, it explains an end by KILL, too. It explains no other signal.
   const bool as_told =
       exited.signal == 0 || exited.signal == SIGTERM || (exited.signal == SIGKILL && killing);
   return {.rank = exited.rank,
@@ -89,7 +90,7 @@ int exit_code_for(const WorkerEnd& end) {
 std::string end_text(const WorkerEnd& end) {
   if (end.out_of_memory()) return "was killed by the kernel because memory ran out";
   if (!end.mpi_fault.empty()) return end.mpi_fault;
-  // An uncaught exception ends a program with 1.
+  // If an exception ends a program and nobody catches it, the exit code is 1.
   if (end.signal == 0 && end.exit_code == 1 && !end.exception.empty())
     return fmt::format("failed with {}", end.exception);
   const std::string text =
@@ -97,7 +98,8 @@ std::string end_text(const WorkerEnd& end) {
           ? fmt::format("{}was killed by {}", end.ran_last_line ? "had run its last line when it " : "",
                         signal_name(end.signal))
           : fmt::format("exited with code {}", end.exit_code);
-  // An exception can end Python and C++ programs with these two signals; other signals have other causes.
+  // If an exception ends a Python or C++ program, the program ends with one of these two signals or with an
+  // exit code. All other signals have other causes.
   const bool of_exception =
       end.signal == SIGABRT || end.signal == SIGINT || (end.signal == 0 && end.failed());
   return of_exception && !end.exception.empty() ? fmt::format("{} after {}", text, end.exception) : text;
@@ -130,7 +132,7 @@ ErrorFile read_error_file(std::string_view json_text) {
   file.told = says("told");
   if (value.is_object() && value.contains("cause") && value["cause"].is_string())
     file.cause = value["cause"].get<std::string>();
-  // {"message": {"message": "...", "extraInfo": {"py_callstack": "..."}}}, or {"message": "..."}.
+  // The JSON is {"message": {"message": "...", "extraInfo": {"py_callstack": "..."}}} or {"message": "..."}.
   for (int depth = 0; depth < 2 && value.is_object() && value.contains("message"); ++depth) {
     if (value.contains("extraInfo") && value["extraInfo"].is_object()) {
       const nlohmann::json& callstack = value["extraInfo"]["py_callstack"];

@@ -1,7 +1,7 @@
-// How one worker ended: what its agent saw, the worker's error file and last lines, and what they mean on
-// their own. Pure.
+// Tells how one worker ended, from what its agent saw, the worker's error file, and its last lines. Here they
+// are considered without the ends of other workers. Pure.
 //
-// verdict.h decides which of several ends is the cause.
+// If several workers have ended, verdict.h decides which end is the cause.
 #pragma once
 
 #include <cstdint>
@@ -41,27 +41,30 @@ struct WorkerEnd {
   // Whether the kernel killed it because memory ran out, according to its cgroup's counter.
   bool out_of_memory() const;
   std::string text() const;  // message and last lines, to search for patterns
-  // Whether it had done its work: it was killed while its Python ended, after the script's last line.
+  // Returns whether the worker had done its work. It had if it was killed while its Python ended, after the
+  // last line of the script.
   bool died_at_exit() const { return ran_last_line && signal != 0; }
-  // Whether its text says that it failed because another rank did.
+  // Returns whether the text of the rank says that it failed because another rank did.
   bool is_about_another() const;
 };
 
-// `killing`: the job has sent, or may have sent, SIGKILL to the workers.
+// Returns how the worker ended. `killing` says that the job has sent SIGKILL to the workers, or may have sent
+// it.
 WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing);
 
-// Returns the launcher's exit code for a worker's end: the worker's own code, or 128 + signal. Returns 1 if
-// the worker's code is reserved for a verdict of the launcher.
+// Returns the exit code of the launcher if a worker ended in this way. This is the worker's own code, or 128
+// + signal. If the worker's code is reserved for a verdict of the launcher, it is 1.
 int exit_code_for(const WorkerEnd& end);
-// As in a shell: 128 + signal. A number that is not a signal is cut to seven bits.
+// Returns 128 + signal, as a shell does. If the number is not a signal, it is cut to seven bits.
 constexpr int exit_code_of_signal(int signal) {
   return 128 + (signal & 0x7f);
 }
-// "exited with code 3", "was killed by SIGKILL", "failed with RuntimeError: bad sample 17 (train.py:6)"
+// Returns a text such as "exited with code 3", "was killed by SIGKILL" or "failed with RuntimeError: bad
+// sample 17 (train.py:6)".
 std::string end_text(const WorkerEnd& end);
 // Evidence for the cause, one fact per line.
 std::vector<std::string> evidence_of(const WorkerEnd& end);
-// The contents of a torchrun error file; "" for missing fields.
+// The contents of an error file that torchrun writes. A missing field is "".
 struct ErrorFile {
   std::string message;
   std::string callstack;

@@ -1,5 +1,5 @@
-// events.jsonl: the events of a job, one JSON object per line, written as they happen. Pure: the caller
-// appends and reads.
+// Makes the lines of events.jsonl. This file has the events of a job, each as a JSON object on a line of its
+// own. They are written when they happen. Pure: the caller appends and reads.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,24 @@
 
 namespace muster::launcher {
 
-// {"time": 1763742345.123, "event": "worker_exited", "attempt": 1, "rank": 2, "node": 1, "host": "h2",
-// "text": "..."}; empty fields are left out. `time`: seconds since 1970. `at`, for a traced job, becomes
-// "monotonic_ns". Ends with a newline.
+// Returns a line such as {"time": 1763742345.123, "event": "worker_exited", "attempt": 1, "rank": 2, "node":
+// 1, "host": "h2", "text": "..."}. The line ends with a newline. Empty fields are left out. `time` is in
+// seconds since 1970. If the job is traced, `at` is given, and becomes the field "monotonic_ns".
 std::string event_line(const Record& what, double time, std::optional<TimePoint> at = std::nullopt);
 
-// {"time": ..., "event": "clock", "node": 1, "host": "h2", "monotonic_ns": ..., "ahead_ns": ...,
-// "round_trip_ns": ...}: how far ahead the clock of this node's agent was.
+// Returns a line such as {"time": ..., "event": "clock", "node": 1, "host": "h2", "monotonic_ns": ...,
+// "ahead_ns": ..., "round_trip_ns": ...}. It says how far ahead the clock of this node's agent was.
 std::string clock_line(NodeId node, const std::string& host, const ClockOffset::Answer& answer, double time);
 
-// Where the ranks of each attempt were started, according to its "workers_started" lines. After nodes were
-// lost, this differs from the plan.
+// Where the ranks of each attempt were started. The attempt's "workers_started" lines say this. If nodes were
+// lost, it is not what the plan says.
 class StartedRanks {
  public:
   struct Node {
     NodePlan plan;
     std::string host;  // empty: no host
   };
-  // Reads a "workers_started" event. Throws json::exception if event_line() cannot have written it.
+  // Reads a "workers_started" event. If event_line() cannot have written it, throws json::exception.
   void add(const nlohmann::json& event);
   // nullptr: unknown.
   const Node* find(std::uint64_t attempt, Rank rank) const;

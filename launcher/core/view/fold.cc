@@ -53,8 +53,8 @@ Fold::Line Fold::take_front() {
   if (alike->second.empty()) {
     numbers.erase(alike);
   } else {
-    // The key is a view of this line's text, which is deleted below. Replaces the key by a view of the next
-    // identical line's text.
+    // Each key of `numbers` is a view of a waiting line's text. The line that this key belongs to is deleted
+    // below. So the key becomes a view of the next line that has the same text.
     auto node = numbers.extract(alike);
     node.key() = waiting_[node.mapped().front() - first_].text;
     numbers.insert(std::move(node));

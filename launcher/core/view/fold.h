@@ -1,8 +1,9 @@
-// Folds identical lines that several ranks print within a moment into one line, for a person at the terminal.
+// Several ranks can print the same line at about the same time. This class makes one line of them, for a
+// person at the terminal.
 //
-// A line waits at most kPatience for identical ones. Lines leave in the order in which the first of each
-// arrived, so the lines of one rank stay in order. When more than kMaxBytes wait, the oldest leave at once.
-// Pure: the time is passed in.
+// A line waits for identical ones, but not longer than kPatience. Lines leave in the order in which the first
+// of the identical ones arrived. So the lines of one rank stay in order. If more than kMaxBytes wait, the
+// oldest lines leave at once. Pure: the time is passed in.
 #pragma once
 
 #include <array>
@@ -34,7 +35,7 @@ class Fold {
 
   void add(NodeId node, Rank rank, int stream, std::string_view text, TimePoint now);
   // Returns the next line that has waited long enough. Call it until it returns nullopt. With
-  // TimePoint::max() it returns every line.
+  // TimePoint::max() it returns all lines.
   std::optional<Line> take(TimePoint now);
   // When take() will have a line.
   std::optional<TimePoint> next_deadline() const;
@@ -45,12 +46,12 @@ class Fold {
   std::deque<Line> waiting_;  // addresses of elements are stable
   std::uint64_t first_ = 0;   // number of the front line
   std::size_t waiting_bytes_ = 0;
-  // The numbers of the waiting lines, by stream and text.
+  // For each stream and text, the numbers of the lines that wait. The index 0 or 1 is the stream.
   std::array<std::unordered_map<std::string_view, std::deque<std::uint64_t>>, 2> numbers_;
   std::map<Rank, std::uint64_t> last_;  // number of a rank's newest line while it waits
 };
 
-// "node0:2: " before one rank's line, "node0-1:0-6,8: " before one of several.
+// Returns the prefix of a line: "node0:2: " for one rank, "node0-1:0-6,8: " for several.
 std::string line_prefix(const std::map<Rank, NodeId>& from, bool color);
 
 }  // namespace muster::launcher

@@ -19,8 +19,9 @@ std::string link_text(const HostLink& link) {
   return link.error.empty() ? in_milliseconds(link.time) : "-";
 }
 
-// Returns a line with numbers and, if a link fails, a table of the links between hosts. Leaves the table out
-// if the terminal is too narrow, because obstacles() names each failing link as well.
+// Returns a line with numbers. If a link fails, a table of the links between hosts follows it. If the
+// terminal is too narrow for the table, it is left out, because obstacles() names each link that fails as
+// well.
 std::string links_text(const std::vector<HostReport>& reports, std::size_t columns) {
   std::size_t count = 0, good = 0;
   Duration least = Duration::max(), most{};

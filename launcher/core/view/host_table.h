@@ -35,9 +35,9 @@ struct HostDemand {
   std::string checkpoint_directory{};  // empty: none
 };
 
-// Problems that would stop a job, one line each, with the host's name.
+// Returns the problems that would stop a job. Each is one line with the host's name.
 std::vector<std::string> obstacles(const std::vector<HostReport>& reports, const HostDemand& demand);
-// `columns`: the terminal's width; 0: unlimited.
+// `columns` is the width of the terminal. 0 means that the table can have any width.
 std::string hosts_as_table(const std::vector<HostReport>& reports, const HostDemand& demand,
                            std::size_t columns = 0);
 std::string hosts_as_json(const std::vector<HostReport>& reports, const HostDemand& demand);

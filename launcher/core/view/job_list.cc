@@ -99,7 +99,8 @@ std::string names_of(const std::vector<const JobEntry*>& jobs) {
   return jobs.size() > kNamedAtMost ? names + ", ..." : names;
 }
 
-// If several names match, running jobs win, unless the newest job is wanted.
+// Returns the job that `wanted` names. If several names match, running jobs come first, unless the newest job
+// is wanted.
 Expected<JobEntry> the_named(const std::vector<const JobEntry*>& jobs, const std::string& wanted,
                              Preferred preferred, const std::string& place) {
   std::vector<const JobEntry*> found;
@@ -144,7 +145,7 @@ Expected<JobRecord> parse_job_record(std::string_view text) {
   try {
     const nlohmann::json json = parse_shallow_json(text, Fractions::kTaken);
     const std::string job_id = json.at("job_id");
-    // Other characters are refused, because shells complete job names.
+    // A job's name can only have letters that shells need no quotes for, because shells complete these names.
     if (job_id.empty() || job_id.find_first_not_of(kJobIdLetters) != std::string::npos)
       return failure(ErrorCode::kCorrupt, "'{}' is not a name of a job", job_id);
     JobRecord record{.job_id = job_id,
@@ -240,7 +241,7 @@ std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age
       --keep;
       continue;
     }
-    // The end of a lost job is unknown: takes its start.
+    // Nobody knows when a lost job ended. The time of its start is taken instead.
     const double end = job->record.started_unix + job->duration_seconds.value_or(0);
     // If the clock was set back, the job's end seems to be in the future. It counts as now.
     if (std::max(0.0, now_unix - end) >= in_seconds(age)) ended.push_back(*job);

@@ -49,32 +49,34 @@ struct JobEntry {
   std::optional<int> exit_code{};
   std::string cause{};
   std::optional<double> duration_seconds{};
-  // Whether the job may be running, as far as this machine can tell.
+  // Returns whether the job may be running. This machine cannot always tell.
   bool may_run() const { return state == State::kRunning || state == State::kElsewhere; }
 };
 std::string_view name_of(JobEntry::State state);
-// Parses the name of a state, as --state takes it.
+// Reads the name of a state, in the form that --state takes.
 Expected<JobEntry::State> parse_state(std::string_view name);
-// The state of an ended job, from the fields of its report.json.
+// Returns the state of a job that has ended. The arguments are fields of its report.json.
 JobEntry::State state_at_end(std::string_view kind, std::string_view origin, int exit_code);
 // Whether the job was stopped on purpose.
 bool was_stopped(const Verdict& verdict);
 
-// Both functions list the newest job first. `columns`: the terminal's width; 0: nothing is cut. If the table
-// is too wide, shows each command without its interpreter and without the script's directory.
+// Both functions list the newest job first. `columns` is the width of the terminal. If it is 0, nothing is
+// cut. If the table is too wide, each command is shown without its interpreter, and without the directory of
+// the script.
 std::string jobs_as_table(const std::vector<JobEntry>& jobs, double now_unix, std::size_t columns = 0);
 std::string jobs_as_json(const std::vector<JobEntry>& jobs);
 
 // Keeps only the `count` newest.
 void keep_newest(std::vector<JobEntry>& jobs, std::size_t count);
-// The ended jobs except the `keep` newest, if they ended at least `age` ago; the newest first.
+// Returns jobs that have ended, the newest first. The `keep` newest are left out. So are jobs that ended less
+// than `age` ago.
 std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age, std::size_t keep,
                                  double now_unix);
 
 // The job to choose if the user names none.
 enum class Preferred { kRunning, kRunningElseNewest, kNewest };
-// `wanted`: a name, a prefix of one, or "". `place`: the jobs' directory, for messages. Errors are one line,
-// with what would be right.
+// Returns the job that the user means. `wanted` is a name, the beginning of a name, or "". `place` is the
+// directory of the jobs, for messages. An error is one line that says what would be right.
 Expected<JobEntry> choose_job(const std::vector<JobEntry>& jobs, const std::string& wanted,
                               Preferred preferred, const std::string& place);
 

@@ -1,4 +1,4 @@
-// The prefix of a worker's line on the terminal and in `launch logs`: "node0:2: ".
+// Makes the prefix that a worker's line has on the terminal and in `launch logs`, such as "node0:2: ".
 //
 // Users may choose another prefix for the terminal. Pure.
 #pragma once
@@ -10,17 +10,17 @@
 
 namespace muster::launcher {
 
-// With `mark`: "node0:2 stderr: ".
+// Returns the prefix of a line. If `mark` is "stderr", it is like "node0:2 stderr: ".
 std::string line_prefix(NodeId node, Rank rank, bool color, std::string_view mark = {});
 
-// --log-line-prefix-template, as torchrun reads it.
+// The value of --log-line-prefix-template. It is read as torchrun reads it.
 struct PrefixTemplate {
   std::string text;
   std::string role;
   std::string hostname;
 };
-// The prefix with values for $rank or ${rank}, local_rank, role_name and hostname; $$ is a dollar, other
-// names stay as they are.
+// Returns the prefix with values for the placeholders rank, local_rank, role_name and hostname. They have the
+// form $rank or ${rank}. $$ becomes a dollar sign. Other names stay as they are.
 std::string filled(const PrefixTemplate& prefix, Rank rank, LocalRank local_rank);
 
 }  // namespace muster::launcher

@@ -1,5 +1,5 @@
-// Tracks rank logs that agents keep on other hosts and send in pieces: which bytes of a piece are new, and
-// what is missing at the end.
+// Agents on other hosts keep the logs of their ranks, and send them in pieces. This knows which bytes of a
+// piece are new, and what is missing at the end.
 //
 // Accepts a piece only from the node that has the rank in that attempt. Pieces may arrive twice. Pure; one
 // thread.
@@ -28,23 +28,25 @@ class LogArrivals {
     std::size_t known_bytes = 0;       // bytes at the start of the piece that are already known
   };
 
-  // Notes that the node has these ranks in the attempt.
+  // Notes which ranks the node has in the attempt.
   void belong(NodeId node, Attempt attempt, Rank first_rank, std::int32_t count);
-  // Notes that the node, which is on `host`, keeps its logs in `directory` there.
+  // Notes that the logs of the node stay on `host`, where the node is, in `directory`.
   void kept_elsewhere(NodeId node, const std::string& host, const std::string& directory);
-  // nullopt if the file does not belong to the node.
+  // Returns nullopt if the file does not belong to the node.
   std::optional<Arrival> on(NodeId node, Attempt attempt, const wire::LogPiece& piece);
-  // Bytes of the file that have arrived, from its beginning.
+  // Returns how many bytes of the file have arrived. They are counted from the file's beginning.
   std::uint64_t arrived_bytes(const Key& key) const;
   // Notes that `bytes` have arrived, but could not be written.
   void lost(NodeId node, std::uint64_t bytes) { nodes_[node].missing_bytes += bytes; }
   void told_to_leave(NodeId node) { nodes_[node].leaves = true; }
-  // Call when the connection to the node's agent has closed. The node's next agent may send the rest later.
+  // Call when the connection to the node's agent has closed. The next agent of this node may send the rest
+  // later.
   void agent_closed(NodeId node);
 
-  // "123 MiB of the logs of node1, node3 are still to come"; empty if nothing is missing.
+  // Returns a text such as "123 MiB of the logs of node1, node3 are still to come". Returns an empty text if
+  // nothing is missing.
   std::string to_come() const;
-  // A line for each node with missing logs, and for each lost node.
+  // Returns a line for each node whose logs are incomplete, and for each node that was lost.
   std::vector<std::string> missing() const;
 
  private:

@@ -10,7 +10,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Takes a number of exactly `digits` digits off the front.
+// Takes a number from the beginning of the text. It must have exactly `digits` digits.
 std::optional<int> take_digits(std::string_view& text, std::size_t digits) {
   if (text.size() < digits) return std::nullopt;
   const auto number = parse_number<int>(text.substr(0, digits));
@@ -41,7 +41,7 @@ std::optional<double> take_date(std::string_view& text) {
           .count());
 }
 
-// "12:30", "12:30:05", "12:30:05.123", "12:30:05,123"
+// Reads a time of day, such as "12:30", "12:30:05", "12:30:05.123" or "12:30:05,123".
 std::optional<double> take_clock(std::string_view& text) {
   const auto hours = take_digits(text, 2);
   if (!hours || *hours > 23 || !take(text, ":")) return std::nullopt;
@@ -60,7 +60,7 @@ std::optional<double> take_clock(std::string_view& text) {
   return seconds;
 }
 
-// "Z", "+02:00", "-0530"; local time without a zone.
+// Reads a time zone, such as "Z", "+02:00" or "-0530". If there is none, the time is local time.
 double take_zone(std::string_view& text, const LocalTime& local) {
   if (take(text, "Z")) return 0;
   std::string_view rest = text;

@@ -1,7 +1,8 @@
 // Selects lines of the workers' output: by rank and node, by pattern, by time.
 //
-// Pure: the time and the zone are passed in. The files do not store times. So a line's time is the one that
-// it begins with, else that of the line before it, else the time of the file's last write.
+// Pure: the time and the zone are passed in. The files do not store times. If a line begins with a time, this
+// is the line's time. Otherwise it is the time of the line before it. If no line before it has one, it is the
+// time at which the file was last written.
 #pragma once
 
 #include <cstdint>
@@ -28,21 +29,23 @@ class Pattern {
   std::shared_ptr<regex_t> compiled_;
 };
 
-// parse_since() reads "90s", "10m", "1h30m" or "2d" before now, or "2026-05-01" or "2026-05-01T12:30:05",
-// which are local times unless "Z" or "+02:00" follows. It returns seconds since 1970.
+// The local time of this machine, for parse_since(). That function reads a time before now, such as "90s",
+// "10m", "1h30m" or "2d". It also reads "2026-05-01" and "2026-05-01T12:30:05". These are local times, unless
+// "Z" or "+02:00" follows. It returns seconds since 1970.
 struct LocalTime {
   double now = 0;
   double offset = 0;  // of local time from UTC, in seconds
 };
 Expected<double> parse_since(std::string_view text, const LocalTime& local);
 
-// The time at the beginning of a line, such as "[2026-05-01 12:30:05,123] ...".
+// Returns the time that stands at the beginning of a line such as "[2026-05-01 12:30:05,123] ...".
 std::optional<double> time_of_line(std::string_view line, const LocalTime& local);
 
-// The times of the lines of one file, in order.
+// Finds the time of each line of one file. The lines must come in the order of the file.
 class LineTimes {
  public:
-  // `beginning`: the start of the file, as much as the caller has. `written`: time of the last write to it.
+  // `beginning` is the first part of the file, as much as the caller has of it. `written` is the time at
+  // which the file was last written.
   LineTimes(std::string_view beginning, double written, const LocalTime& local);
   double of(std::string_view line, const LocalTime& local);
   // Call when the next lines were written just now.
@@ -52,7 +55,7 @@ class LineTimes {
   double current_;
 };
 
-// The final text of a line that carriage returns have overwritten.
+// Carriage returns can overwrite a line with newer text. Returns the text that is seen at the end.
 std::string_view last_version(std::string_view line);
 
 }  // namespace muster::launcher

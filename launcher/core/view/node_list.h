@@ -1,5 +1,5 @@
-// The nodes of a running job: its launcher makes the list, sends it over the control socket as one line of
-// JSON, and `launch nodes` shows it.
+// The list of the nodes of a running job. The job's launcher makes it, and sends it over the control socket
+// as one line of JSON. `launch nodes` shows it.
 //
 // Pure.
 #pragma once
@@ -30,7 +30,7 @@ NodeList list_nodes(const Plan& plan, const Fleet& fleet, const Job& job);
 // One line, including its newline.
 std::string node_list_as_line(const NodeList& list);
 Expected<NodeList> parse_node_list(std::string_view line);
-// `columns`: the terminal's width; 0: unlimited.
+// `columns` is the width of the terminal. 0 means that the table can have any width.
 std::string node_list_as_text(const NodeList& list, std::size_t columns = 0);
 
 }  // namespace muster::launcher

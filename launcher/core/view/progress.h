@@ -1,4 +1,5 @@
-// The message to the user while a job's agents and workers start, if that takes noticeably long.
+// Makes a message to the user while the agents and workers of a job start. It is shown if the start takes
+// noticeably long.
 //
 // Pure; the time is passed in.
 #pragma once
@@ -20,10 +21,10 @@ struct StartProgress {
   std::string waiting_for;  // one clause, or empty
 };
 
-// nullopt if the job does not wait for anything.
+// Returns nullopt if the job is not waiting for anything.
 std::optional<StartProgress> start_progress(const Fleet& fleet, const Job& job, const RankTable& ranks,
                                             TimePoint now);
-// "starting: 1 of 2 agents joined; waiting for the agent of node1"
+// Returns a text such as "starting: 1 of 2 agents joined; waiting for the agent of node1".
 std::string progress_text(const StartProgress& progress);
 
 }  // namespace muster::launcher

@@ -1,4 +1,4 @@
-// The progress of an image's layers, from the lines that the Docker Engine sends during a pull. Pure.
+// The progress of the layers of an image. During a pull, the Docker Engine sends lines about it. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace muster::launcher {
 
 class PullProgress {
  public:
-  // Call with each line from the engine. Ignores lines that are not JSON.
+  // Call with each line that the engine sends. Lines that are not JSON are ignored.
   void hear(std::string_view line);
-  // Why the pull failed; empty if it did not.
+  // Returns why the pull failed. Returns an empty text if it did not fail.
   const std::string& error() const { return error_; }
   // "3 of 5 layers, 120 of 300 MB"
   std::string text() const;

@@ -14,8 +14,8 @@ constexpr Duration kWindow = std::chrono::seconds(5);
 
 }  // namespace
 
-// Keeps two windows, and measures over the older one, so that neither a pause nor a burst of reports makes
-// the number jump.
+// Keeps two windows of time, and computes the speed over the older one. So the speed does not jump after a
+// pause, or when many reports arrive at once.
 void RankTable::Entry::add_step(std::int64_t reported, TimePoint now) {
   newest_ = Sample{now, newest_ ? std::max(newest_->step, reported) : reported};
   if (!window_start_) {

@@ -1,7 +1,8 @@
-// The current state of each rank of the attempt: its process, its steps per second, its last report. The
-// table is only for users who ask; no decision uses it. job/steps.h has the ranks' progress.
+// The current state of each rank of the attempt. It has the rank's process, its steps per second, and its
+// last report. The table is only for users who ask; no decision uses it. job/steps.h has the ranks' progress.
 //
-// Updated from messages of the agents; cleared when the attempt changes. Pure: the time is passed in.
+// Messages of the agents update the table. When the attempt changes, the table is cleared. Pure: the time is
+// passed in.
 #pragma once
 
 #include <map>
@@ -27,7 +28,7 @@ class RankTable {
     std::optional<TimePoint> last_report;
     std::optional<double> loss;  // of the newest step that reported one
     std::int64_t samples = 0;    // of a step on this rank; 0: not reported
-    // The mean over a window of 5 to 10 s; nullopt before the second step.
+    // Returns the mean of a window of 5 to 10 seconds. Before the second step, returns nullopt.
     std::optional<double> steps_per_second() const;
 
    private:
@@ -42,11 +43,11 @@ class RankTable {
     std::optional<Sample> newest_;
   };
 
-  // Handles a message from the agent of a node that takes part in `attempt`.
+  // Handles a message. It is from the agent of a node that takes part in `attempt`.
   void on(const NodePlan& node, Attempt attempt, const wire::ToLauncher& message, TimePoint now);
   // nullptr: unknown.
   const Entry* find(Rank rank) const;
-  // Number of ranks of the attempt that have, or had, a process.
+  // Returns how many ranks of the attempt have a process, or have had one.
   std::size_t started_count(Attempt attempt) const { return attempt == attempt_ ? started_count_ : 0; }
 
  private:

@@ -21,7 +21,8 @@ constexpr std::size_t kSummaryLines = 10;
 constexpr std::size_t kAllLines = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kFixedLines = 5;  // what happened, attempts, logs, exit code, next
 
-// Rounds to three decimals (milliseconds to microseconds): more are noise, and people also read report.json.
+// Rounds to three decimals. From milliseconds, microseconds are left. More decimals would be noise, and
+// people read report.json, too.
 double rounded(double value) {
   return std::round(value * 1000) / 1000;
 }
@@ -42,8 +43,8 @@ StepShares mean_profile(const AttemptHistory& attempt) {
   return shares_of(ranks);
 }
 
-// The step profile of an attempt, of each rank and of their mean; null if no rank reported its steps.
-// docs/reference/formats.md describes the fields.
+// Returns the step profile of the attempt: that of each rank, and their mean. Returns null if no rank
+// reported its steps. docs/reference/formats.md describes the fields.
 ordered_json profile_json(const AttemptHistory& attempt) {
   const StepShares all = mean_profile(attempt);
   if (all.step_count == 0) return nullptr;
@@ -150,12 +151,13 @@ ordered_json attempt_json(const Outcome& outcome, const AttemptHistory& attempt)
           {"culprit", failed ? culprit_json(outcome, *attempt.verdict) : ordered_json(nullptr)}};
 }
 
-// The size of the last attempt: an elastic job may be smaller than its full size.
+// Returns the number of ranks in the last attempt. An elastic job may have had fewer than at full size.
 std::int32_t world_size_of(const Outcome& outcome) {
   return outcome.attempts.empty() ? outcome.plan.world_size() : outcome.attempts.back().world_size;
 }
 
-// Steps that must be repeated: none after a success, which needs no checkpoint any more.
+// Returns how many steps must be repeated. After a success this is 0, because no checkpoint is needed any
+// more.
 std::optional<std::int64_t> lost_by(const Outcome& outcome) {
   const auto lost = lost_steps(outcome.attempts);
   return lost && outcome.verdict.kind == Verdict::Kind::kSucceeded ? 0 : lost;
@@ -169,9 +171,10 @@ std::string success_line(const Outcome& outcome) {
                      outcome.plan.job.log_directory);
 }
 
-// The number of lines of the call stack at the end of `lines`; 0 if there is none. Counts the heading and the
-// indented lines below it. If the heading is missing because `lines` begin within the stack, counts them all.
-// `torch_prefix`: "[rank0]: ", which torch may write before each line of a stack.
+// Returns how many lines at the end of `lines` are a call stack. Returns 0 if there is none. Counts the
+// heading and the indented lines below it. If `lines` begin within the stack, the heading is missing, and all
+// lines count. `torch_prefix` is a text such as "[rank0]: ", which torch may write before each line of a
+// stack.
 std::size_t stack_size(const std::vector<std::string>& lines, std::string_view torch_prefix) {
   bool has_frame = false;
   for (std::size_t size = 1; size <= lines.size(); ++size) {
@@ -184,13 +187,14 @@ std::size_t stack_size(const std::vector<std::string>& lines, std::string_view t
   return has_frame ? lines.size() : 0;
 }
 
-// Whether some rank's stderr is kept off the terminal.
+// Returns whether the terminal does not show the stderr of some rank.
 bool hides_errors(const wire::JobSpec& job) {
   return std::ranges::any_of(job.redirects, [](std::int32_t streams) { return (streams & 2) != 0; });
 }
 
-// Returns the last lines without blank ones and without the error itself, which the cause or the error line
-// shows. Drops the call stack before the error, too. `with_stacks`: keeps such a stack and its error.
+// Returns the last lines of the rank, but without blank lines. The error itself is left out, because it is
+// shown as the cause or in the error line. The call stack before the error is left out, too. If `with_stacks`
+// is true, such a stack stays, together with its error.
 std::vector<std::string> other_lines(const WorkerEnd& end, bool with_stacks) {
   const std::string own = fmt::format("rank {}: ", end.rank);
   const std::string torch = fmt::format("[rank{}]: ", end.rank);
@@ -217,8 +221,8 @@ std::vector<std::string> other_lines(const WorkerEnd& end, bool with_stacks) {
   return lines;
 }
 
-// Adds at most `room` lines; `room` must be at least 3. Always keeps room for the worker's last lines, even
-// if there is much evidence.
+// Adds lines of evidence to the text, at most `room` of them; `room` must be at least 3. If there is much
+// evidence, the worker's last lines still get a part of the room.
 void add_evidence(std::string& text, const Verdict& verdict, std::size_t room, bool with_stacks) {
   const bool by_itself = verdict.culprit && verdict.kind != Verdict::Kind::kHang;
   WorkerEnd end = by_itself ? *verdict.culprit : WorkerEnd{};
@@ -258,7 +262,8 @@ std::string attempts_text(const Outcome& outcome) {
   return text;
 }
 
-// "resumed from step 40, repeated 17 steps; rank 2 (node1) was killed by SIGKILL at step 57"
+// Returns a text such as "resumed from step 40, repeated 17 steps; rank 2 (node1) was killed by SIGKILL at
+// step 57".
 std::string attempt_text(const AttemptHistory& attempt) {
   std::string text;
   if (attempt.resumed_step) text += fmt::format("resumed from step {}", *attempt.resumed_step);
@@ -270,7 +275,7 @@ std::string attempt_text(const AttemptHistory& attempt) {
          (attempt.last_step ? fmt::format("succeeded after step {}", *attempt.last_step) : "succeeded");
 }
 
-// How each attempt ended; only in the full text.
+// Says how each attempt ended. Only the full text has this part; otherwise it is empty.
 std::string all_attempts_text(const Outcome& outcome, std::size_t most_lines) {
   std::string text;
   if (most_lines != kAllLines || outcome.attempts.size() < 2) return text;
@@ -281,7 +286,8 @@ std::string all_attempts_text(const Outcome& outcome, std::size_t most_lines) {
   return text;
 }
 
-// The newest stalls that healed; only in the full text.
+// Describes the newest stalls that ended by themselves. Only the full report has this part; the summary does
+// not.
 std::string stalls_text(const Outcome& outcome, std::size_t most_lines) {
   constexpr std::size_t kMostShown = 5;
   std::vector<std::string> lines;
@@ -296,8 +302,8 @@ std::string stalls_text(const Outcome& outcome, std::size_t most_lines) {
   return text;
 }
 
-// How the time of the steps was spent in the newest attempt with a profile. The full text has a whole table;
-// a summary has one line after a success, none after a failure.
+// Returns how the time of the steps was spent, in the newest attempt that has a profile. In the full text,
+// this is a table. In a summary, it is one line after a success, and nothing after a failure.
 std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
   for (const AttemptHistory& attempt : outcome.attempts | std::views::reverse) {
     const StepShares all = mean_profile(attempt);
@@ -308,13 +314,13 @@ std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
   return {};
 }
 
-// Returns the command to type next. It shows
-// - the culprit's output, if there is any;
-// - else, in a summary, the report;
-// - else, in the report itself (the full text), all output; "" if there is none.
+// Returns the command that the user should type next. It shows
+// - the output of the culprit, if it has printed anything;
+// - otherwise, in a summary, the report;
+// - otherwise, in the report itself, all output. If there is no output, returns "".
 std::string next_command(const Outcome& outcome, std::size_t most_lines) {
   const std::string job = outcome.plan.job.job_id + outcome.log_directory_flag;
-  // Without any attempt, only the host shell's output exists.
+  // If there was no attempt, the output of the host shell is all there is.
   if (outcome.attempts.empty() && outcome.verdict.node && !outcome.plan.hosts.empty())
     return "cat " + as_shell_word(outcome.plan.agent_log(*outcome.verdict.node));
   const bool is_silent = outcome.verdict.culprit && outcome.verdict.culprit->last_lines.empty();
@@ -334,7 +340,8 @@ std::string_view outcome_word(Verdict::Kind kind) {
   }
 }
 
-// For a failure, returns at most `most_lines` lines. Ten lines have room for each kind of line.
+// Returns the text about the outcome. After a failure it has at most `most_lines` lines. Ten lines are enough
+// for each kind of line.
 std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   const Verdict& verdict = outcome.verdict;
   const std::string profile = profile_text(outcome, most_lines);
@@ -343,7 +350,7 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
                                  in_seconds(outcome.duration), cause_of_end(verdict.cause));
   const std::size_t further = (verdict.hint.empty() ? 0U : 1U) + (verdict.collateral_count > 0 ? 1U : 0U);
-  // The console has usually just shown the stack, so a summary leaves it out.
+  // The console has usually just shown the stack. So a summary leaves it out.
   const bool with_stacks = most_lines == kAllLines || hides_errors(outcome.plan.job);
   add_evidence(text, verdict, most_lines - kFixedLines - further, with_stacks);
   if (!verdict.hint.empty()) text += fmt::format("  hint        {}\n", verdict.hint);

@@ -1,7 +1,7 @@
 // The report about an ended job: report.json for programs, and a summary of at most ten lines for people.
 // report.json also has the full text for `launch report`.
 //
-// Pure: values in, text out.
+// Pure: it only makes text from values.
 #pragma once
 
 #include <string>
@@ -17,10 +17,11 @@ struct Outcome {
   const std::vector<AttemptHistory>& attempts;
   std::int32_t restart_count = 0;
   Duration duration{};
-  // One moment on two clocks, to convert other moments of the first clock to the second.
+  // The same moment on two clocks. With it, other moments of the first clock can be converted to the second.
   TimePoint now{};
   double now_unix = 0;
-  // The --log-dir flag that `launch report` and other commands need to find the job; empty if they need none.
+  // The flag --log-dir that `launch report` and other commands need to find the job. It is empty if they do
+  // not need it.
   std::string log_directory_flag{};
   // Including the names of added nodes.
   NodeNames names{};

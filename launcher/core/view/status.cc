@@ -22,7 +22,8 @@ std::optional<double> number_or_nothing(const nlohmann::json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
 }
 
-// JSON has no NaN, but users should see that a loss is NaN.
+// Returns the loss, or null if there is none. JSON has no number for NaN. This function writes it as the text
+// "nan", because users should see that a loss is NaN.
 ordered_json loss_json(const std::optional<double>& loss) {
   if (!loss || std::isfinite(*loss)) return or_null(loss);
   return "nan";

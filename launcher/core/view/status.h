@@ -1,5 +1,5 @@
-// The status of a running job: its launcher makes it, sends it over the control socket as one line of JSON,
-// and `launch status` shows it.
+// The status of a running job. The job's launcher makes it, and sends it over the control socket as one line
+// of JSON. `launch status` shows it.
 //
 // Pure.
 #pragma once
@@ -56,7 +56,7 @@ std::vector<RankStatus> statuses_of(const RankTable& table, const Steps& steps,
 // One line, including its newline.
 std::string status_as_line(const JobStatus& status);
 Expected<JobStatus> parse_status(std::string_view line);
-// `columns`: the terminal's width; 0: unlimited.
+// `columns` is the width of the terminal. 0 means that the table can have any width.
 std::string status_as_text(const JobStatus& status, std::size_t columns = 0);
 
 }  // namespace muster::launcher

@@ -51,7 +51,7 @@ std::string gpu_text(const std::optional<wire::RankUsage>& usage) {
   return text + number(usage->gpu_celsius, " C") + number(usage->gpu_watts, " W");
 }
 
-// The columns have usual widths, so that they seldom move while the numbers change.
+// The columns have the widths that they usually need. So they seldom move when the numbers change.
 const std::vector<Column>& titles() {
   static const std::vector<Column> kTitles = {
       {.title = "RANK", .right = true},

@@ -17,7 +17,7 @@ struct Screen {
   std::size_t rows = 0;     // 0: unlimited; otherwise the last row counts the ranks that do not fit
   bool bold = false;        // for the table's heading
 };
-// Each line ends with a newline. `before`: an earlier answer about the same job.
+// Returns the table. Each line ends with a newline. `before` is an earlier answer about the same job.
 std::string top_as_text(const JobStatus& status, const std::optional<JobStatus>& before,
                         const Screen& screen);
 // The JSON of `launch status --json`, with "cpu_percent".

@@ -20,10 +20,10 @@ constexpr std::int64_t kLauncher = 1'000'000;  // the launcher's process number;
 constexpr std::int64_t kAttempts = 1;
 constexpr std::int64_t kEvents = 2;
 constexpr std::int64_t kLanes = 1000;  // limit for tracks of one name
-// The rounding error of times that were written as decimal fractions.
+// Times were written as decimal fractions. This is their rounding error.
 constexpr std::int64_t kRounding = 1000;
 
-// The name of a track; additional tracks get a number.
+// Returns the name of a track. If a name needs several tracks, all but the first get a number.
 std::string lane_name(std::string_view track, std::int64_t lane) {
   return lane == 0 ? std::string(track) : fmt::format("{} {}", track, lane + 1);
 }
@@ -33,7 +33,8 @@ std::optional<std::int64_t> whole_field(const json& object, const char* name) {
   return whole_number<std::int64_t>(object[name]);
 }
 
-// Converts microseconds. Throws json::exception if the value is not a time.
+// Returns the member `name`, a number of microseconds, in nanoseconds. Throws json::exception if it is not a
+// time.
 std::int64_t ns_field(const json& object, const char* name) {
   constexpr double kMostNs = 4e18;
   const double ns = object.at(name).get<double>() * 1000;
@@ -55,11 +56,11 @@ std::string arguments_of(const json& event) {
   return inside(arguments);
 }
 
-// The tracks of one name: chooses one for each span.
+// Tracks that have the same name. This class chooses one of them for each span.
 class Lanes {
  public:
-  // Call in the order of the spans' beginnings, the longer span first. May move a span by less than
-  // kRounding.
+  // Returns the track for the span. Call it in the order in which the spans begin. If two begin together, the
+  // longer one comes first. It may move a span by less than kRounding.
   std::int64_t place(std::int64_t& begin, std::int64_t& end) {
     std::size_t lane = 0;
     while (lane < lanes_.size() && !lanes_[lane].takes(begin, end)) ++lane;
@@ -193,8 +194,8 @@ std::string Trace::of_rank(Rank rank, const std::map<std::uint64_t, std::string>
   return write(tracks, std::move(spans));
 }
 
-// Reads a rank's trace file. Returns the number of lines that are not events; does not count a torn last
-// line.
+// Reads the trace file of a rank. Returns the number of lines that are not events. The last line may be torn;
+// it is not counted.
 std::size_t Trace::read_rank(std::string_view text, const TraceClock& clock, std::vector<Span>& spans) const {
   std::size_t unread = 0;
   const std::size_t whole = text.rfind('\n');

@@ -23,10 +23,10 @@ namespace muster::launcher {
 
 class Trace {
  public:
-  // `attempt`: only events of this attempt; nullopt: all.
+  // Only events of this attempt belong to the trace. If `attempt` is nullopt, all events do.
   Trace(const JobRecord& job, std::string_view events, std::optional<std::uint64_t> attempt);
 
-  // Call in this order: beginning(), of_rank() for all ranks, end().
+  // The pieces of the trace. First call beginning(), then of_rank() for each rank, and at last end().
   std::string beginning();
   std::string of_rank(Rank rank, const std::map<std::uint64_t, std::string>& text_of_attempt);
   static std::string end() { return "\n]}\n"; }

@@ -20,8 +20,8 @@ double between(std::int64_t one, std::int64_t other) {
   return std::abs(static_cast<double>(one) - static_cast<double>(other));
 }
 
-// Keeps each answer that is at least as precise as the best one before it. The best one's error grows by
-// kDrift with time.
+// Keeps an answer if it is at least as precise as the best one before it. The error of the best one grows
+// with time, by kDrift.
 template <class Answers>
 void sift(Answers& answers) {
   Answers good;

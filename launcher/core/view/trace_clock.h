@@ -1,8 +1,10 @@
-// Converts times of one node's ranks to the launcher's clock, using the answers to pings in events.jsonl.
+// Converts the times of one node's ranks to the launcher's clock. For this it needs the answers to pings that
+// are in events.jsonl.
 //
-// An answer with a short round trip is precise, but gets less precise with time, since clocks drift. Ignores
-// an answer if other answers tell the offset at the same moment more precisely. Interpolates between the
-// remaining answers. Tolerates any numbers. Pure; times are nanoseconds of monotonic clocks.
+// An answer with a short round trip is precise. It gets less precise with time, because clocks drift. An
+// answer is ignored if other answers tell the offset at the same moment more precisely. Between the remaining
+// answers, the offset is interpolated. Any numbers can come without harm. Pure; times are nanoseconds of
+// monotonic clocks.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +17,8 @@ namespace muster::launcher {
 class TraceClock {
  public:
   explicit TraceClock(const std::vector<ClockOffset::Answer>& answers = {});
-  // Converts the node's time `there` to the launcher's clock. Without answers, returns it unchanged.
+  // Converts `there`, a time of the node's clock, to the launcher's clock. If the node's clock is not known,
+  // returns `there` unchanged.
   std::int64_t here(std::int64_t there) const;
   bool is_known() const { return !answers_.empty(); }
 

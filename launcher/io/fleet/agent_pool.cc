@@ -14,10 +14,10 @@ namespace muster::launcher {
 
 namespace {
 
-// A process ends after this many jobs, and with it whatever they have left in its memory. For remote agents,
-// kMostJobs of agent/main.cc is the same.
+// A process ends after this many jobs. All that they have left in its memory is then gone. For remote agents,
+// kMostJobs in agent/main.cc is the same number.
 constexpr int kMostJobs = 100;
-// The end of a job waits while the next one starts.
+// While the next job starts, the end of this one has to wait this long.
 constexpr auto kEndPeriod = std::chrono::milliseconds(3);
 
 }  // namespace

@@ -1,11 +1,11 @@
-// Agent processes that stay when their job is over, and take part in the next one: a sweep's trials then need
-// no new process for their agents.
+// Agent processes that stay when their job is over, and take part in the next one. So the trials of a sweep
+// need no new process for their agents.
 //
 // Each process waits on a socket, its door. The pool sends the job's control socket and log file through the
-// door, and the process answers when it has left the job. The pool can send the next job while the process
-// is still leaving, and so saves the time of the answer; if the process then fails, the next job loses its
-// agent. The pool forgets a process that fails or is killed. After 100 jobs it closes a process's door, and
-// the process exits. One thread, the executor's.
+// door, and the process answers when it has left the job. The pool can send the next job while the process is
+// still leaving. This saves the time that the answer takes. But if the process fails then, the next job loses
+// its agent. The pool forgets a process that fails or is killed. After 100 jobs it closes a process's door,
+// and the process exits. One thread, the executor's.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ namespace muster::launcher {
 
 class AgentPool {
  public:
-  // `descriptors`: the descriptor limit of new processes.
+  // `descriptors` is the limit on descriptors that new processes get.
   AgentPool(asio::any_io_executor executor, std::string agent_program, const rlimit& descriptors);
   AgentPool(const AgentPool&) = delete;
   AgentPool& operator=(const AgentPool&) = delete;
@@ -40,13 +40,14 @@ class AgentPool {
     int log = -1;                // for the agent's stdout and stderr
     std::function<void()> left;  // called when the agent has left the job, unless its process ends
   };
-  // Gives the job to a waiting process, to one that is expected, or to a new one. Returns its pid.
+  // Gives the job to a process of the pool that waits, or to one that will soon wait. If there is none,
+  // starts a new process. Returns the pid.
   Expected<pid_t> hire(Job job);
-  // Call when the processes of this job begin to leave it: hire() can give them the next job from now on.
+  // Call when the processes of this job begin to leave it. From then on, hire() can give them the next job.
   void expect(const std::string& job_id);
   // Call when these child processes have ended.
   void hear_ends(const std::vector<ChildEnd>& ends);
-  // All processes of the pool, whether they wait or not.
+  // Returns the pids of all processes of the pool. Some of them wait for a job, others work for one.
   std::set<pid_t> pids() const;
 
  private:

@@ -1,4 +1,5 @@
-// The seam to the machines: starts agents, kills them, looks for the processes that they leave.
+// The interface between the launcher's core and the machines. It starts agents, kills them, and looks for
+// processes that they leave behind.
 //
 // No function blocks. After start(), the bootstrap calls agent_connected() or agent_ended(). If it calls
 // neither, the fleet's timeout ends the wait. The bootstrap calls agent_connected() when frames can be
@@ -29,15 +30,16 @@ class Bootstrap {
   class Listener {
    public:
     virtual ~Listener() = default;
-    // The agent's channel is there, but not started yet. It can come late, and a second one can come: the
-    // listener closes each channel that it does not use.
+    // Called when the channel of an agent is there, but not started yet. This can happen late, and even
+    // twice. The listener closes each channel that it does not use.
     virtual void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) = 0;
-    // Called once for each agent that was started. `how` is a clause, "its agent was killed by SIGKILL", or
-    // the reason why the agent could not be started.
+    // Called once for each agent that was started. `how` is a clause such as "its agent was killed by
+    // SIGKILL". If the agent could not be started, it is the reason for that.
     virtual void agent_ended(AgentId agent, std::string how, AgentEnd end) = 0;
-    // The leftovers, as far as this bootstrap sees them, of agents that have ended or were killed. `killed`:
-    // the bootstrap has just killed each, and its entry has the result. Called in answer to
-    // look_for_leftovers(), and again, unasked, when a leftover has ended.
+    // Called with the leftovers of agents that have ended or were killed, as far as this bootstrap can see
+    // them. This is the answer to look_for_leftovers(). The bootstrap also calls it without being asked when
+    // a leftover has ended. `killed` says that the bootstrap has just killed each of them. The entry of each
+    // has the result.
     virtual void leftovers_seen(std::vector<Leftover> left, bool killed) = 0;
   };
   virtual ~Bootstrap() = default;
@@ -45,17 +47,19 @@ class Bootstrap {
   // Called once, before anything else. Every other function may call the listener before it returns.
   virtual void listen(Listener& listener) = 0;
   virtual void start(AgentId agent) = 0;
-  // Kills the agent by SIGKILL. Nothing happens if it has ended.
+  // Kills the agent by SIGKILL. If the agent has ended, nothing happens.
   virtual void kill(AgentId agent) = 0;
   // Appends a host to the job's host list. The node with the next number will run on this host.
   virtual void add(const Host&) {}
-  // Answers with leftovers_seen(). `kill`: kills each leftover as well.
+  // Looks for leftovers, that is, processes that ended agents have left behind. The bootstrap answers by
+  // calling leftovers_seen(). If `kill` is true, it also kills each leftover.
   virtual void look_for_leftovers(bool kill) = 0;
 
-  // local_job.h calls the functions below. Bootstraps with child processes or tasks of their own override
-  // them. hear_ends(): these children of this process have ended; other parts may have started some of them.
+  // local_job.h calls the functions below. A bootstrap overrides them if it has child processes or tasks of
+  // its own. hear_ends() is called when these children of this process have ended. Other parts may have
+  // started some of them.
   virtual void hear_ends(const std::vector<ChildEnd>&) {}
-  // Ends the bootstrap's tasks. They may end later; idle() is true when all have.
+  // Begins to end the tasks of the bootstrap. They may end later. When all have ended, idle() is true.
   virtual void close() {}
   virtual bool idle() const { return true; }
 };

@@ -15,15 +15,15 @@
 
 namespace muster::launcher {
 
-// All children that have ended since the last call.
+// Returns all child processes that have ended since the last call.
 std::vector<ChildEnd> reap_children();
-// A process belongs to this job if it has one of these marks. An agent's session contains its guardian and
-// all processes that did not call setsid().
+// A process that has one of these marks belongs to this job. A session begins with an agent. It contains the
+// agent's guardian, and all processes that have not called setsid().
 struct Marks {
   std::string entry;         // MUSTER_JOB_ID=..., in the environment that the process was executed with
   std::set<pid_t> sessions;  // of all agents that this job has started
 };
-// Children of this process that belong to the job, except `known`.
+// Returns the children of this process that belong to the job, except those in `known`.
 std::vector<pid_t> leftover_children(const Marks& marks, const std::set<pid_t>& known);
 
 }  // namespace muster::launcher

@@ -25,8 +25,8 @@ constexpr Duration kFinishLimit = std::chrono::seconds(8);
 constexpr Duration kWriteOutLimit = std::chrono::seconds(45);  // agents write checkpoints in memory to disk
 constexpr Duration kRoomLimit = std::chrono::seconds(10);      // to remove an older container
 
-// Mounts the PMIx module into each container. It needs the image's libpmix; without that library nothing
-// loads it.
+// Mounts the PMIx module into each container. The module needs the libpmix of the image. In an image without
+// that library, nothing loads the module.
 void add_pmix(const std::string& agent, ContainerSurroundings& here) {
   std::error_code error;
   if (std::filesystem::exists(pmix_beside(agent), error))
@@ -102,8 +102,8 @@ struct ContainerAccess::Making {
   asio::steady_timer over;
 };
 
-// The request runs as a task of its own, and continues if its caller stops waiting: the engine creates the
-// object in any case, and finish() must find it.
+// The engine creates the object even if the caller stops waiting, and finish() must find it. So the request
+// runs as a task of its own, and continues in this case.
 std::shared_ptr<ContainerAccess::Making> ContainerAccess::make(DockerEngine::Request request) {
   auto making = std::make_shared<Making>(executor_);
   if (finishing_) {
@@ -121,7 +121,7 @@ awaitable<Expected<DockerEngine::Answer>> ContainerAccess::answer_to(std::shared
   co_return *making->answer;
 }
 
-// Retries while the engine is being restarted.
+// Asks the engine to create an object. While the engine is being restarted, this tries again.
 awaitable<void> ContainerAccess::ask_until_there(DockerEngine::Request request,
                                                  std::shared_ptr<Making> making) {
   const TimePoint deadline = Clock::now() + plan_.remote.connect_timeout;
@@ -195,14 +195,14 @@ void ContainerAccess::adopt(AgentId agent, const std::shared_ptr<HostShell>& she
   shells_[agent] = std::dynamic_pointer_cast<ContainerShell>(shell);
 }
 
-// Only an image that was deleted can be missing: the launcher pulls the image before the job starts, and
-// mounts the agent.
+// The launcher pulls the image before the job starts, and mounts the agent. So the only thing that can be
+// missing is an image that somebody has deleted since.
 awaitable<Expected<HostAccess::Errand>> ContainerAccess::bring(NodeId, HostStart::Missing) {
   co_return failure(ErrorCode::kUnavailable, "the image {} is gone", plan_.remote.container.image);
 }
 
-// Kills the agent's container, even a paused one. Waits for its end: only then does the shell know whether
-// the container had run out of memory.
+// Kills the container of the agent, even if it is paused. Waits for its end, because before that the shell
+// does not know whether the container has run out of memory.
 awaitable<bool> ContainerAccess::kill_agent(AgentId agent, AgentGreeting) {
   const TimePoint deadline = Clock::now() + kEngineLimit;
   const auto found = shells_.find(agent);
@@ -214,7 +214,8 @@ awaitable<bool> ContainerAccess::kill_agent(AgentId agent, AgentGreeting) {
   co_return killed.has_value();
 }
 
-// A container that has ended has no processes left, whether or not the engine has removed it yet.
+// If a container has ended, it has no processes left, even if the engine has not removed it yet. So only
+// running containers matter.
 awaitable<std::optional<std::vector<Leftover>>> ContainerAccess::sweep(AgentId below, bool kill) {
   const TimePoint deadline = Clock::now() + kEngineLimit;
   const std::vector<std::string> labels = {job_label(), fmt::format("{}={}", kNodeLabel, below.node)};
@@ -243,7 +244,7 @@ awaitable<std::optional<std::vector<Leftover>>> ContainerAccess::sweep(AgentId b
   co_return left;
 }
 
-// If the engine hangs, leaves the remaining objects to the guardian.
+// If the engine hangs, the guardian has to remove the objects that are left.
 awaitable<void> ContainerAccess::finish() {
   if (!socket_) co_return;
   finishing_ = true;

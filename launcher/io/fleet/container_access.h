@@ -1,8 +1,8 @@
-// Nodes that are containers of this machine's Docker Engine: each agent is the first process of a container.
+// Each node is a container of this machine's Docker Engine. The agent is the first process of the container.
 //
 // Labels name a container's job and launcher (core/fleet/container_spec.h). The engine removes a container
-// that has ended. When this launcher dies, a guardian process removes the others; a later launch removes what
-// the guardian could not (container_cleanup.h). One thread.
+// that has ended. If this launcher dies, a guardian process removes the others. If the guardian cannot remove
+// one, a later launch does (container_cleanup.h). One thread.
 #pragma once
 
 #include <map>
@@ -20,12 +20,12 @@
 
 namespace muster::launcher {
 
-// How long agents are allowed to run without a launcher.
+// Returns how long agents are allowed to run after their launcher has died.
 Duration agents_stay(const Plan& plan);
 
 class ContainerAccess final : public HostAccess {
  public:
-  // Mounts `agent_program` into the containers, with its TLS and PMIx modules and `launch`.
+  // Mounts `agent_program` into the containers. Also mounts its TLS module, its PMIx module, and `launch`.
   ContainerAccess(const asio::any_io_executor& executor, const Plan& plan, const std::string& agent_program);
 
   std::string name() const override { return "container"; }
@@ -36,7 +36,7 @@ class ContainerAccess final : public HostAccess {
   awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) override;
   awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) override;
   awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) override;
-  // Listens to the engine's events: only they say which container ran out of memory.
+  // Listens to the events of the engine. Only these say which container ran out of memory.
   awaitable<void> watch() override;
   awaitable<void> finish() override;
 

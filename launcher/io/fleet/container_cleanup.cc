@@ -40,7 +40,7 @@ awaitable<Expected<std::vector<Json>>> networks(DockerEngine& engine, std::vecto
   co_return co_await list(engine, "/networks?filters=" + label_filter(labels), deadline);
 }
 
-// Retries: the engine refuses to remove a network while a container on it runs.
+// While a container on a network runs, the engine refuses to remove the network. So this tries again.
 awaitable<bool> remove_network(DockerEngine& engine, std::string id, TimePoint deadline) {
   while (Clock::now() < deadline) {
     const auto answer =
@@ -52,7 +52,8 @@ awaitable<bool> remove_network(DockerEngine& engine, std::string id, TimePoint d
   co_return false;
 }
 
-// Removes the objects with the ids in [from, to), all at the same time. Returns true if all are gone.
+// Removes the objects whose ids have an index in [from, to), all at the same time. Returns true if all of
+// them are gone.
 awaitable<bool> remove_some(DockerEngine& engine, Remover remove,
                             std::shared_ptr<const std::vector<std::string>> ids, std::size_t from,
                             std::size_t to, TimePoint deadline) {
@@ -79,7 +80,7 @@ awaitable<Expected<std::vector<Json>>> running_containers(DockerEngine& engine,
   co_return co_await list(engine, "/containers/json?filters=" + label_filter(labels), deadline);
 }
 
-// Retries while the engine itself is removing the container, which makes it refuse the request.
+// If the engine itself is removing the container, it refuses the request. So this tries again.
 awaitable<bool> remove_container(DockerEngine& engine, std::string container, TimePoint deadline) {
   constexpr Duration kLimit = std::chrono::milliseconds(500);
   while (Clock::now() < deadline) {
@@ -111,7 +112,8 @@ awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vect
   co_return left->size() + nets->size();
 }
 
-// Only an answer ends the wait: while the engine is silent, containers with the label may still run.
+// Only an answer of the engine ends the wait. While the engine is silent, containers with the label may still
+// be running.
 awaitable<void> wait_until_ended(DockerEngine& engine, std::string label, TimePoint deadline) {
   while (Clock::now() < deadline) {
     const auto running = co_await running_containers(engine, {label}, deadline);

@@ -20,8 +20,8 @@ constexpr char kGo = '.';
 constexpr char kNow = '!';
 constexpr Duration kGoLimit = std::chrono::seconds(1);
 
-// Looks several times: a container that the engine was creating when the launcher died may appear a moment
-// later, and a restarting engine needs time to come back.
+// Looks several times. The engine may have been creating a container when the launcher died, and then the
+// container appears a moment later. An engine that restarts needs time to come back.
 awaitable<void> remove_all(DockerEngine& engine, std::string label, Duration patience) {
   constexpr int kLooks = 3;
   constexpr Duration kPause = std::chrono::seconds(1);
@@ -36,8 +36,8 @@ awaitable<void> remove_all(DockerEngine& engine, std::string label, Duration pat
   }
 }
 
-// The guardian's main function. Gives up the launcher's terminal and descriptors, and ignores the user's
-// signals.
+// The main function of the guardian process. It lets go of the terminal and the descriptors that it has from
+// the launcher, and ignores signals that the user sends.
 [[noreturn]] void guard(int line, const std::string& socket, const std::string& label, Duration patience) {
   setsid();
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) signal(number, SIG_IGN);

@@ -1,8 +1,8 @@
 // A process that outlives the launcher and cleans up after it.
 //
-// When the launcher is gone, however it ended, the guardian waits for the job's containers to end by
-// themselves, as agents without a launcher do. It then removes those that have not, and the network, and
-// exits.
+// When the launcher has ended in any way, the guardian waits until the containers of the job end by
+// themselves, because agents without a launcher exit. Then it removes the containers that have not ended, and
+// the network. After that it exits.
 #pragma once
 
 #include <string>
@@ -19,20 +19,21 @@ class ContainerGuardian {
   ContainerGuardian() = default;
   ContainerGuardian(const ContainerGuardian&) = delete;
   ContainerGuardian& operator=(const ContainerGuardian&) = delete;
-  // The end of this object starts the guardian's work, unless dismiss() was called.
+  // The destructor makes the guardian begin its work, unless dismiss() was called.
   ~ContainerGuardian() = default;
 
-  // `socket`: the engine's. `label`: NAME=VALUE, which every object to remove has. `patience`: how long
-  // agents are allowed to run without a launcher.
+  // Starts the guardian. `socket` is the socket of the engine. `label` has the form NAME=VALUE. The guardian
+  // removes all objects with this label. `patience` says how long agents are allowed to run without a
+  // launcher.
   Status start(const std::string& socket, const std::string& label, Duration patience);
-  // Ends the guardian: nothing is left to remove.
+  // Ends the guardian. Call this if there is nothing left to remove.
   void dismiss();
-  // Lets the guardian remove everything at once: agents must not run without this launcher.
+  // Lets the guardian remove everything at once. Call this if agents must not run without this launcher.
   void hurry();
 
  private:
-  // The pipe to the guardian. kGo means exit. kNow means remove everything at once. The pipe's end means that
-  // the launcher is gone.
+  // The pipe to the guardian process. The message kGo tells it to exit. The message kNow tells it to remove
+  // everything at once. If the pipe ends without a message, the launcher is gone.
   UniqueFd line_;
   pid_t pid_ = 0;
 };

@@ -59,7 +59,7 @@ class Preparation {
     progress_.stop();
   }
 
-  // Returns kInvalidArgument if a flag names something that does not exist.
+  // Prepares the engine. If a flag names something that does not exist, returns kInvalidArgument.
   awaitable<Status> prepare() {
     const auto abandoned = co_await remove_abandoned(engine_);
     if (!abandoned) co_return std::unexpected(unusable(abandoned.error()));
@@ -77,7 +77,8 @@ class Preparation {
     co_return co_await find_image();
   }
 
-  // If root runs the containers as another user (--user), that user must be able to write the logs.
+  // Root can run the containers as another user (--user). Then this gives the logs to that user, so that the
+  // containers can write them.
   void give_logs_away() const {
     const auto parts = split(options().user, ':');
     const auto user = parse_number<uid_t>(parts.front());

@@ -1,7 +1,7 @@
-// Prepares this machine's Docker Engine before a job's nodes start as its containers.
+// Prepares the Docker Engine of this machine before the nodes of a job start as containers there.
 //
-// Checks that the engine can be used, removes what dead launchers have left there, finds the network, and
-// finds or pulls the image. Blocking.
+// It checks that the engine can be used, and removes what dead launchers have left there. Then it finds the
+// network, and finds or pulls the image. Blocking.
 #pragma once
 
 #include "launcher/core/settings/plan.h"
@@ -9,8 +9,8 @@
 
 namespace muster::launcher {
 
-// Returns 0, or the exit code with which the launch has to end, after it has said why in one line. Shows
-// progress while it pulls an image.
+// Returns 0 if the containers can be started. Otherwise says why not in one line, and returns the exit code
+// with which the launch has to end. While it pulls an image, it shows the progress.
 int prepare_containers(const Plan& plan, const BeforeJob& setting);
 
 }  // namespace muster::launcher

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 64 << 10;
 constexpr int kKilled = 137;
-// A kill for lack of memory within this time before the container's end is the cause of the end.
+// If the kernel killed a process for lack of memory, and the container ended within this time after that, the
+// lack of memory is the cause.
 constexpr Duration kOutOfMemoryBefore = std::chrono::seconds(2);
 
 }  // namespace
@@ -65,8 +66,9 @@ awaitable<bool> read_exactly(Container& container, char* to, std::size_t count) 
   co_return !error;
 }
 
-// Passes the container's output on. Each piece has a header of 8 bytes: its stream (1: stdout, 2: stderr),
-// three zeros, and its length, big-endian.
+// Passes the output of the container on. The engine sends it in pieces. Each piece has a header of 8 bytes.
+// The first byte is the stream: 1 is stdout, and 2 is stderr. After it come three zeros, and then the length
+// of the piece, big-endian.
 awaitable<void> pass_output_on(Held container) {
   std::array<char, 8> header{};
   std::string piece;
@@ -183,8 +185,9 @@ void ContainerShell::ran_out_of_memory() {
   container_->out_of_memory_at = Clock::now();
 }
 
-// The kernel may kill one process while the container goes on, so the event counts only with exit code 137
-// and shortly before the end. An event after the container's end counts too: a busy engine sends it late.
+// The kernel may kill one process while the container goes on. So the event counts only if the exit code is
+// 137, and if it comes shortly before the end. An event after the end of the container counts, too, because a
+// busy engine sends it late.
 bool ContainerShell::out_of_memory() const {
   const Container& container = *container_;
   return container.code && *container.code && **container.code == kKilled &&

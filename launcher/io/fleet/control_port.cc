@@ -31,8 +31,8 @@ Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_exec
       port->listeners_.emplace_back(address, std::move(*listener));
       continue;
     }
-    // Skips the address if another one is left. The launcher found it by itself; it may be gone by now, or
-    // still be tentative (IPv6).
+    // If other addresses are left, this one is skipped. The launcher has found it by itself. It may be gone
+    // by now, or may not be usable yet (a tentative IPv6 address).
     const bool others = !port->listeners_.empty() || &address != &addresses.back();
     if (!plan.remote.listen.empty() || !others) return std::unexpected(listener.error());
     log::info("{}; skipping this address", listener.error().message());
@@ -61,7 +61,7 @@ Status ControlPort::start() {
   };
   for (const auto& [address, listener] : listeners_) {
     net::Listener::Limits limits;
-    // The loopback address has no limit, because all agents on this machine share it.
+    // All agents on this machine share the loopback address. So that address has no limit.
     if (!asio::ip::make_address(address).is_loopback()) limits.unproven_of_an_address = kStrangersOfAHost;
     listener->start(*tls_, tasks_, find_key, accept, limits);
   }

@@ -1,9 +1,9 @@
-// TCP ports where agents without an inherited socket connect over TLS.
+// TCP ports for agents that have not inherited a socket from the launcher. They connect here over TLS.
 //
-// Each agent has a key of its own, made for its identity, JOB/ROLE/NODE/INCARNATION; the bootstrap carries
-// the key to the agent. The port disconnects a caller without a key and never reports it. It does the same
-// with an agent whose node has a newer incarnation. Must live as long as the task group that it was opened
-// with. One thread.
+// Each agent has a key of its own, made for its identity, JOB/ROLE/NODE/INCARNATION. The bootstrap carries
+// the key to the agent. If a caller has no key, the port disconnects it and reports nothing. It does the same
+// with an agent if its node has a newer incarnation. The port must live as long as the task group that it was
+// opened with. One thread.
 #pragma once
 
 #include <functional>
@@ -33,24 +33,26 @@ class ControlPort {
   ControlPort(const ControlPort&) = delete;
   ControlPort& operator=(const ControlPort&) = delete;
 
-  // The addresses that an agent may use: "10.0.0.1:4711,[fd00::1]:4712", in the order of open().
+  // Returns the addresses that an agent may use, such as "10.0.0.1:4711,[fd00::1]:4712". They are in the
+  // order in which open() got them.
   std::string addresses() const;
-  // The identity that this agent has to prove. `_` replaces letters of the role that shells might interpret.
+  // Returns the identity that this agent has to prove. Shells might interpret some letters of the role. They
+  // are replaced by `_`.
   static std::string identity_of(const Plan& plan, AgentId agent);
-  // Lets this agent connect from now on, and locks out earlier incarnations of its node. Returns the agent's
-  // key, 64 hexadecimal digits; the same one for each call.
+  // Lets this agent connect from now on. Earlier incarnations of its node cannot connect any more. Returns
+  // the agent's key, which has 64 hexadecimal digits. Each call returns the same key.
   std::string invite(AgentId agent);
   // Makes the agent's key invalid. The next invite() makes a new one.
   void withdraw(AgentId agent);
-  // The first call loads the TLS module and begins to accept; until then callers wait. An error names the
-  // file.
+  // The first call loads the TLS module, and begins to accept connections. Agents that connect before that
+  // have to wait. An error names the file of that module.
   Status start();
   void stop();
 
  private:
   ControlPort(net::TaskGroup& tasks, const Plan& plan, OnAgent on_agent);
 
-  // The agent of this identity, if it is invited.
+  // Returns the agent that has this identity, if it is invited.
   std::optional<AgentId> guest(std::string_view identity) const;
 
   net::TaskGroup& tasks_;

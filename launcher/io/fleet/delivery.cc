@@ -17,7 +17,7 @@ constexpr std::uint64_t kMostBytes = 256 << 20;
 constexpr std::size_t kBlockBytes = 512;
 constexpr std::size_t kDigestLetters = 64;
 
-// One file with its header: ustar, section 10.1.1 of POSIX.1-1988.
+// Appends one file with its header in the format ustar, section 10.1.1 of POSIX.1-1988.
 void append_file(std::string& tar, std::string_view name, std::string_view bytes) {
   std::array<char, kBlockBytes> header{};
   const auto put = [&header](std::size_t at, std::string_view text) {
@@ -43,7 +43,8 @@ void append_file(std::string& tar, std::string_view name, std::string_view bytes
   tar.append((kBlockBytes - bytes.size() % kBlockBytes) % kBlockBytes, '\0');
 }
 
-// Returns a text that differs once the file has changed in any way, or "" if the file does not exist.
+// Returns a text about the state of the file. If the file changes in any way, the text is another one.
+// Returns "" if the file does not exist.
 std::string stamp_of(const std::string& file) {
   struct stat status{};
   if (stat(file.c_str(), &status) != 0) return {};
@@ -51,8 +52,8 @@ std::string stamp_of(const std::string& file) {
                      status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
 }
 
-// The path of the file that caches the last digest with the stamps of its files. The cache is only an
-// optimisation: errors are ignored.
+// Returns the path of a cache file. The file has the last digest, and the sizes and times of the files that
+// it was made of. Errors are ignored, because the cache only saves time.
 std::string memory_file() {
   const std::string home = home_directory();
   return home.empty() ? "" : home + "/.cache/muster/agent/digest";
@@ -84,7 +85,7 @@ Expected<Delivery::Files> Delivery::read() const {
   return Files{*std::move(agent), *std::move(module)};
 }
 
-// A delivered agent finds its module in the same relative place as this machine's agent does.
+// Returns the place of a delivered agent. Its TLS module has the same relative path there as on this machine.
 Expected<AgentPlace> Delivery::place() {
   if (place_) return *place_;
   const std::string stamp = stamp_of(agent_program_) + stamp_of(net::Tls::file_beside(agent_program_));
@@ -111,7 +112,7 @@ Expected<std::shared_ptr<const std::string>> Delivery::tar() {
   tar.reserve(files->agent.size() + files->module.size() + 6 * kBlockBytes);
   append_file(tar, kAgentFile, files->agent);
   append_file(tar, its_place->module, files->module);
-  // A Muster that was built without PMIx has no such file.
+  // If Muster was built without PMIx, this file does not exist.
   if (const auto pmix = read_regular_file(pmix_beside(agent_program_), kMostBytes))
     append_file(tar, pmix_beside(kAgentFile), *pmix);
   tar.append(2 * kBlockBytes, '\0');

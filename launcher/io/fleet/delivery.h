@@ -1,4 +1,5 @@
-// The agent and its modules in one tar, for hosts that lack them, and the digest that names this version.
+// Makes a tar file of the agent and its modules, for hosts that lack them. Also makes the digest that names
+// this version of them.
 #pragma once
 
 #include <memory>
@@ -10,16 +11,16 @@
 
 namespace muster::launcher {
 
-// The path of the PMIx module for the agent at this path: in the folder of its TLS module. Jobs of Open MPI
-// need it.
+// Returns the path of the PMIx module that belongs to the agent with this path. It is in the folder of that
+// agent's TLS module. Jobs that use Open MPI need it.
 std::string pmix_beside(const std::string& agent);
 
 class Delivery {
  public:
-  // `agent_program`: the agent's file. The TLS module is where that program looks for it.
+  // `agent_program` is the file of the agent. Its TLS module is the file that this program would load.
   explicit Delivery(std::string agent_program) : agent_program_(std::move(agent_program)) {}
 
-  // The place of the files on a host. The first call computes their digest. Errors name the file.
+  // Returns the place of the files on a host. The first call computes their digest. An error names the file.
   Expected<AgentPlace> place();
   // The files as a ustar archive (POSIX.1-1988), with the names of core/fleet/host_script.h.
   Expected<std::shared_ptr<const std::string>> tar();

@@ -1,7 +1,7 @@
-// A client of this machine's Docker Engine: its HTTP API over a Unix socket.
+// A client of the Docker Engine on this machine. It uses the HTTP API of the engine over a Unix socket.
 //
-// Each request has a connection of its own. An error that the engine itself reports is an Answer. Other
-// errors:
+// Each request has a connection of its own. If the engine itself reports an error, this is an Answer. Other
+// errors are:
 // - kUnavailable: no engine is there, or it went away;
 // - kPermission: this user is not allowed to use the engine's socket;
 // - kTimedOut;
@@ -23,8 +23,8 @@ namespace muster::launcher {
 
 using UnixSocket = asio::local::stream_protocol::socket;
 
-// The engine's socket that DOCKER_HOST names, or the usual one. kInvalidArgument: DOCKER_HOST is not a Unix
-// socket's path.
+// Returns the socket of the engine. This is the one that DOCKER_HOST names, or else the usual one. Returns
+// kInvalidArgument if DOCKER_HOST is not the path of a Unix socket.
 Expected<std::string> docker_socket(const char* docker_host);
 
 class DockerEngine {
@@ -47,16 +47,16 @@ class DockerEngine {
     bool is_conflict() const { return status == 409; }
     std::string message() const;  // the engine's text for an error
   };
-  // The streams of a container, as the engine multiplexes them.
+  // The streams of a container. The engine sends them mixed over one socket.
   struct Streams {
     UnixSocket socket;
     std::string early{};  // bytes already read from `socket`
   };
-  // A request that waits for a container's end.
+  // A request that waits until a container ends.
   class End {
    public:
     virtual ~End() = default;
-    // Waits; returns the container's exit code. kUnavailable: the engine went away.
+    // Waits, and returns the exit code of the container. Returns kUnavailable if the engine went away.
     virtual awaitable<Expected<int>> code() = 0;
   };
 
@@ -64,8 +64,8 @@ class DockerEngine {
       : executor_(executor), socket_(std::move(socket)) {}
 
   awaitable<Expected<Answer>> ask(Request request, Duration limit = kLimit);
-  // Calls `on_line` for each line of the body as it arrives. The returned answer lacks these lines. If the
-  // answer is an error, it has its whole body and `on_line` is not called.
+  // Calls `on_line` for each line of the body when it arrives. The answer that is returned does not have
+  // these lines. If the answer is an error, it has its whole body, and `on_line` is not called.
   awaitable<Expected<Answer>> read_lines(Request request, std::function<void(std::string_view)> on_line);
   awaitable<Expected<Streams>> attach(std::string id);
   // Asks the engine to wait for the container's next end, and returns once it waits. End::code() returns at

@@ -1,5 +1,5 @@
-// The seam to nodes that are not processes of this machine: a shell on each host (shell_access.h), or
-// containers of an engine (container_access.h).
+// The interface to nodes that are not processes of this machine. They are reached by a shell on each host
+// (shell_access.h), or are containers of an engine (container_access.h).
 //
 // RemoteBootstrap (remote_bootstrap.h) uses it to start and kill agents and to sweep their hosts, in the same
 // way for both. One thread.
@@ -30,25 +30,28 @@ class HostAccess {
   virtual ~HostAccess() = default;
 
   virtual std::string name() const = 0;  // the program that runs the agent, for messages: "ssh"
-  // Called once, before the first agent starts and before the launcher looks for its own addresses.
+  // Called once, before the first agent starts, and before the launcher looks for its own addresses.
   virtual awaitable<Status> prepare() = 0;
-  // An agent that stays after its job can serve a node with the same place in a later job. "": the node's
-  // agent has to exit with the job. Call place() after prepare().
+  // Returns a name for what the agent of this node can serve. An agent can stay after its job, and serve a
+  // node with the same place in a later job. If the result is "", the agent has to exit with its job. Call
+  // this after prepare().
   virtual std::string place(NodeId node) const = 0;
-  // Notes that an agent of an earlier job, in this shell, is now the node's agent.
+  // Notes that an agent of an earlier job, which this shell runs, is now the agent of this node.
   virtual void adopt(AgentId agent, const std::shared_ptr<HostShell>& shell) = 0;
-  // Runs the agent on its host, with these arguments. kInvalidArgument: the host would refuse a retry too.
+  // Runs the agent on its host, with these arguments. Returns kInvalidArgument if the host would refuse each
+  // retry, too.
   virtual awaitable<Shell> start_agent(AgentId agent, Words arguments) = 0;
   virtual awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) = 0;
-  // Kills an agent that has greeted. Waits for its end, at most 1 s with a shell, 5 s with an engine. Returns
-  // false if the host did not answer.
+  // Kills an agent that has greeted, and waits for its end. With a shell it waits for at most 1 s, and with
+  // an engine for at most 5 s. Returns false if the host did not answer.
   virtual awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) = 0;
-  // Returns the leftovers of the node's agents whose incarnation is below `below.incarnation`; if that is 0,
-  // of all its agents. Returns nothing if the host did not answer. `kill`: kills the leftovers as well.
+  // Finds leftovers, that is, processes that ended agents of the node have left behind. Looks only for agents
+  // whose incarnation is below `below.incarnation`. If that is 0, looks for those of all agents of the node.
+  // Returns nullopt if the host did not answer. If `kill` is true, also kills the leftovers.
   virtual awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) = 0;
-  // A background task: starts after prepare() and is cancelled at the end.
+  // A task in the background. It starts after prepare(), and is cancelled at the end.
   virtual awaitable<void> watch() = 0;
-  // Removes what the job still has on the hosts. This is the last call, and no other call runs meanwhile.
+  // Removes all that the job still has on the hosts. No other call runs at the same time, and none follows.
   virtual awaitable<void> finish() = 0;
 };
 

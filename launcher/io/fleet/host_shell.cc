@@ -22,7 +22,8 @@ constexpr std::size_t kMostLineBytes = 64 << 10;
 constexpr std::size_t kTailBytes = 8 << 10;
 constexpr std::chrono::milliseconds kReapLimit{1000};
 
-// Gives up after kReapLimit: SIGKILL does not end a process in uninterruptible sleep.
+// Waits for the end of a killed process. Gives up after kReapLimit, because SIGKILL does not end a process in
+// uninterruptible sleep.
 void reap_killed(pid_t pid) {
   for (const TimePoint end = Clock::now() + kReapLimit;
        waitpid(pid, nullptr, WNOHANG) == 0 && Clock::now() < end;)
@@ -137,8 +138,8 @@ awaitable<Expected<int>> ChildShell::ended(TimePoint deadline) {
   co_return *ended_;
 }
 
-// The child leads a process group of its own. The kernel does not reuse the group's number before the child
-// is reaped, so the signal reaches no other process.
+// Sends a signal to the child and to its process group, which the child leads. The kernel does not give the
+// group's number to others before the child is reaped. So the signal reaches no other process.
 void ChildShell::signal(int number) {
   if (!ended_) ::kill(-pid_, number);
 }

@@ -1,9 +1,9 @@
-// One command that runs elsewhere, with its stdin and stdout as one socket here: a command on a host, run by
-// a local child process such as ssh (core/fleet/host_script.h), or a container's first process
-// (container_shell.h).
+// One command that runs elsewhere. Its stdin and stdout are one socket here. The command may be on a host,
+// where a local child process such as ssh runs it (core/fleet/host_script.h). Or it is the first process of a
+// container (container_shell.h).
 //
-// The command's stderr goes to a file; the file's last line says why a command failed. Shared with the tasks
-// that wait for it; one thread.
+// The command's stderr goes to a file. If the command fails, the last line of the file says why. The tasks
+// that wait for the command share this object; one thread.
 #pragma once
 
 #include <memory>
@@ -26,28 +26,31 @@ class HostShell {
   HostShell& operator=(const HostShell&) = delete;
   virtual ~HostShell() = default;
 
-  // Returns the next line of stdout, without its newline, and reads nothing after it. Errors: kTimedOut at
-  // `deadline`, kUnavailable at the end of stdout, kCorrupt when all lines together exceed 64 KiB.
+  // Returns the next line of stdout, without its newline. Reads nothing after that line. Returns kTimedOut at
+  // `deadline`, and kUnavailable at the end of stdout. Returns kCorrupt if all lines together have more than
+  // 64 KiB.
   awaitable<Expected<std::string>> read_line(TimePoint deadline);
-  // Writes to stdin. Returns kTimedOut when the command has read nothing for `stall`.
+  // Writes to stdin. If the command reads nothing for `stall`, returns kTimedOut.
   awaitable<Status> write(std::string_view bytes, Duration stall);
   void end_input();
-  // stdin and stdout, for frames. Do not call read_line(), write() or end_input() afterwards.
+  // Returns the socket of stdin and stdout, over which frames can be sent. After that, do not call
+  // read_line(), write() or end_input().
   net::Socket take_socket() { return std::move(socket_); }
-  // Waits for the command's end. Returns its exit code, or 128 plus the signal's number; kTimedOut at
-  // `deadline`.
+  // Waits until the command ends. Returns its exit code. If a signal ended it, returns 128 plus the signal's
+  // number. If it still runs at `deadline`, returns kTimedOut.
   virtual awaitable<Expected<int>> ended(TimePoint deadline = TimePoint::max()) = 0;
   virtual void terminate() = 0;  // sends SIGTERM; to a container SIGKILL
   // Gives the file of stderr another name, `errors`, for a new job. The file still has what the command wrote
   // in earlier jobs. Keeps the old name if `errors` exists, or is on another file system.
   void link_errors(const std::string& errors);
-  // The last line that the command has written to stderr since its start.
+  // Returns the last line that the command has written to stderr since it started.
   virtual std::string last_error_line() const;
-  // Whether the command has ended because the kernel killed it for lack of memory. False if unknown.
+  // Returns whether the command has ended because the kernel killed it for lack of memory. If this is not
+  // known, returns false.
   virtual bool out_of_memory() const { return false; }
 
  protected:
-  // The ends of the socket, and the file of stderr.
+  // The two ends of the socket, and the file that stderr goes to.
   struct Streams {
     net::Socket ours;
     UniqueFd theirs;    // the command's end
@@ -55,7 +58,8 @@ class HostShell {
     std::string errors;
     std::uint64_t errors_from = 0;  // the file's size before this command
   };
-  // `errors`: the path of the file of stderr, which is created if needed and appended to.
+  // `errors` is the path of the file that stderr goes to. The file is created if it does not exist. Text is
+  // appended to it.
   static Expected<Streams> open_streams(const asio::any_io_executor& executor, const std::string& errors);
   explicit HostShell(Streams& streams)
       : socket_(std::move(streams.ours)),
@@ -76,7 +80,7 @@ class ChildShell final : public HostShell {
   static Expected<std::shared_ptr<HostShell>> start(const asio::any_io_executor& executor,
                                                     std::vector<std::string> words, const std::string& errors,
                                                     const rlimit& descriptors);
-  // Kills the child with its process group, if the child still runs.
+  // If the child still runs, kills it with its process group.
   ~ChildShell() override;
 
   awaitable<Expected<int>> ended(TimePoint deadline) override;

@@ -40,7 +40,8 @@ std::vector<HostReport> HostSurvey::run() {
   return reports;
 }
 
-// Gives up on peers that take too long. At the end, waits kLeaveLimit at most for agents to leave.
+// Gives up on hosts that take too long. At the end, it waits for agents to leave, but not longer than
+// kLeaveLimit.
 void HostSurvey::look() {
   const TimePoint now = Clock::now();
   if (ending_ && (alive_count_ == 0 || now >= began_ + kLeaveLimit)) {
@@ -128,8 +129,8 @@ void HostSurvey::settle(Peer& peer) {
   ask_for_links();
 }
 
-// Asks each host whether it can connect to the other hosts, at the addresses that the job would use if rank 0
-// were there.
+// Asks each host whether it can connect to each of the other hosts. It tries the addresses that the job would
+// use if rank 0 were on that other host.
 void HostSurvey::ask_for_links() {
   std::vector<std::size_t> there;
   for (std::size_t i = 0; i < peers_.size(); ++i) {

@@ -1,7 +1,8 @@
 // Examines all hosts of a plan at the same time. Starts an agent on each as for a job, and asks it over the
 // wire: first what the host has, then which other hosts it can connect to.
 //
-// A host that does not answer delays only the second question, by --connect-timeout. One thread; used once.
+// If a host does not answer, only the second question is delayed, by --connect-timeout. One thread. An object
+// can be used only once.
 #pragma once
 
 #include <map>
@@ -19,7 +20,7 @@ namespace muster::launcher {
 
 class HostSurvey final : private Bootstrap::Listener {
  public:
-  // `mark`: a file in the checkpoint directory. The plan's log directory must exist.
+  // `mark` is a file in the checkpoint directory. The log directory of the plan must exist.
   HostSurvey(const Plan& plan, const std::string& agent_program, std::string mark);
   HostSurvey(const HostSurvey&) = delete;
   HostSurvey& operator=(const HostSurvey&) = delete;

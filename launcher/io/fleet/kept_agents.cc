@@ -15,7 +15,8 @@ namespace {
 constexpr Duration kExitLimit = std::chrono::seconds(1);
 constexpr Duration kRemoveLimit = std::chrono::seconds(8);
 
-// Waits for the agent, which exits because its stream is closed. If it takes too long, ends its shell, too.
+// Waits for the agent to exit. It does so because its stream is closed. If this takes too long, this function
+// ends the agent's shell, too.
 awaitable<void> wait_for_exit(std::shared_ptr<HostShell> shell) {
   const auto code = co_await shell->ended(Clock::now() + kExitLimit);
   if (!code) shell->terminate();
@@ -33,7 +34,7 @@ Status KeptAgents::guard_containers(Duration patience) {
   return {};
 }
 
-// If the engine hangs, leaves the remaining objects to the guardian.
+// If the engine hangs, the guardian has to remove the objects that are left.
 awaitable<void> KeptAgents::remove_containers() {
   const auto removed = co_await remove_labelled(*engine_, {containers_}, Clock::now() + kRemoveLimit);
   if (removed) {

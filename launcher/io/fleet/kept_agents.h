@@ -1,5 +1,5 @@
-// Agents on other hosts that have left a job and wait for the next one: a sweep's trials then need no new
-// shell for their agents, and find their program loaded.
+// Agents on other hosts that have left a job and wait for the next one. With such an agent, a trial of a
+// sweep needs no new shell, and the trial's program is already loaded.
 //
 // The bootstrap of a job takes an agent from here instead of starting one, and puts it back when it has left
 // the job. An agent that waits here has no job, so it never serves two. One thread.
@@ -32,15 +32,16 @@ class KeptAgents {
   KeptAgents(const KeptAgents&) = delete;
   KeptAgents& operator=(const KeptAgents&) = delete;
 
-  // `place`: HostAccess::place().
+  // Keeps an agent that waits. `place` is the result of HostAccess::place().
   void put(const std::string& place, KeptAgent agent);
-  // Takes the agent that was put here last with this place; nullopt: none waits.
+  // If an agent with this place waits here, takes it. If there are several, takes the one that was put here
+  // last. Returns nullopt if there is none.
   std::optional<KeptAgent> take(const std::string& place);
-  // Call if some agents are containers. If this launcher dies, a guardian removes everything that the
-  // launcher has created in the engine. close() removes it, too. `patience`: as in ContainerGuardian. Does
-  // nothing after the first call.
+  // Call if some agents are containers. If this launcher dies, a guardian removes all that the launcher has
+  // created in the engine. close() removes it, too. `patience` has the same meaning as in ContainerGuardian.
+  // After the first call, this does nothing.
   Status guard_containers(Duration patience);
-  // Ends all agents: an agent exits when its stream ends. Run the context until idle().
+  // Ends all agents. An agent exits when its stream ends. Run the context until idle() is true.
   void close();
   bool idle() const { return tasks_.empty(); }
 

@@ -18,7 +18,7 @@ constexpr int kSocketBytes = 1 << 20;  // fewer turns make the workers' output f
 
 }  // namespace
 
-// A sweep has many bootstraps: the first one raises the limit for all.
+// A sweep has many bootstraps. The first of them raises the limit for all.
 rlimit LocalBootstrap::limit_before_raise() {
   static const rlimit before = raise_descriptor_limit();
   return before;

@@ -1,10 +1,10 @@
-// Starts agents on this machine: one process each, in its own session, so that Ctrl-C reaches only the
+// Starts agents on this machine. Each agent is a process in a session of its own. So Ctrl-C only reaches the
 // launcher.
 //
 // The agent program is in the launcher's directory. With a socket, the agent inherits one end of a pair as
 // descriptor 3. With TCP, the agent gets the address by its command line and its key by stdin, which no other
-// process can read. This process becomes a child subreaper: processes that agents leave become its children,
-// and count as leftovers until they are reaped. One thread, the executor's.
+// process can read. This process becomes a child subreaper. So if agents leave processes behind, these become
+// its children. They count as leftovers until they are reaped. One thread, the executor's.
 #pragma once
 
 #include <map>
@@ -31,9 +31,10 @@ namespace muster::launcher {
 
 class LocalBootstrap final : public Bootstrap {
  public:
-  // Executes `agent_program`; each agent's own messages go to LOG_DIRECTORY/agent.nodeN.log. Raises this
-  // process's descriptor limit, since each agent takes a descriptor; the agents get the old limit. `pool`:
-  // agents with a socket come from it, and go back to it; null: each is a new process.
+  // Executes `agent_program` for each agent. Messages of an agent itself go to LOG_DIRECTORY/agent.nodeN.log.
+  // Each agent takes a descriptor of this process. So this raises the process's limit on descriptors, but
+  // agents get the old limit. If there is a `pool`, agents with a socket come from it and go back to it. If
+  // it is null, each agent is a new process.
   LocalBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
                  AgentPool* pool = nullptr);
 
@@ -46,9 +47,10 @@ class LocalBootstrap final : public Bootstrap {
   void close() override;
   bool idle() const override { return tasks_.empty(); }
 
-  // The descriptor limit that this process had before the first bootstrap raised it: agents get it.
+  // The first bootstrap raises the limit on descriptors of this process. Returns the limit that was there
+  // before. The agents get that limit.
   static rlimit limit_before_raise();
-  // The agent in this program's own directory. kNotFound if there is none.
+  // Returns the agent in the directory of this program. Returns kNotFound if there is none.
   static Expected<std::string> find_agent_program();
 
  private:

@@ -8,7 +8,7 @@
 
 namespace muster::launcher {
 
-// Use it on one thread. It must outlive the io_context's run().
+// Use this object on one thread only. It must outlive the call of the io_context's run().
 class Periodic {
  public:
   Periodic(asio::io_context& context, Duration period, std::function<void()> tick)
@@ -22,8 +22,8 @@ class Periodic {
       if (!stopped_) start();
     });
   }
-  // After stop(), no tick follows, not even one that is due, nor after another start(). A tick can call
-  // stop().
+  // After stop(), this object does not call its function any more, even if a call is due, or if start() is
+  // called again. The function itself may call stop().
   void stop() {
     stopped_ = true;
     timer_.cancel();

@@ -50,7 +50,7 @@ std::optional<std::string> from_base64(std::string_view text) {
 }
 
 std::string header(const std::string& user, const std::string& password, const std::string& registry) {
-  // A helper that returns an identity token gives "<token>" as the user's name.
+  // A helper can return an identity token. Then the user's name in its answer is "<token>".
   const Json token = {{"identitytoken", password}, {"serveraddress", registry}};
   const Json login = {{"username", user}, {"password", password}, {"serveraddress", registry}};
   return base64url((user == "<token>" ? token : login).dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -82,7 +82,7 @@ awaitable<Expected<std::string>> ask_helper(std::string helper, std::string regi
                     program, registry, registry);
 }
 
-// The registry's key in config.json, which differs for Docker Hub.
+// Returns the key that the registry has in config.json. Docker Hub has a special one.
 std::string key_of(const std::string& registry) {
   return registry == "docker.io" ? "https://index.docker.io/v1/" : registry;
 }

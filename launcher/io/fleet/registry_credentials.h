@@ -1,4 +1,4 @@
-// Finds the user's credentials for an image registry where `docker login` keeps them: in config.json, or in a
+// Finds the user's credentials for an image registry. `docker login` keeps them in config.json, or in a
 // credential helper that config.json names.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace muster::launcher {
 
-// The value of the header X-Registry-Auth, which holds a secret; empty if the user has no credentials.
-// `directory` contains config.json. `errors`: a file for a helper's stderr. Errors: the file or a helper is
-// unusable.
+// Returns the value of the header X-Registry-Auth. It contains a secret. It is empty if the user has no
+// credentials. `directory` contains config.json. `errors` is a file for the stderr of a helper. It is an
+// error if the file or a helper cannot be used.
 awaitable<Expected<std::string>> registry_auth(std::string directory, std::string registry,
                                                std::string errors);
 

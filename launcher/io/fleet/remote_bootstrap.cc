@@ -17,10 +17,12 @@ namespace muster::launcher {
 
 namespace {
 
-// From the greeting until the agent says how it talks; the agent's own limit is 10 s.
+// The time between the greeting of an agent and its message that says how it talks. The agent's own limit for
+// this is 10 s.
 constexpr Duration kControlLimit = std::chrono::seconds(15);
 constexpr Duration kTakeCallsAfter = std::chrono::milliseconds(500);  // agents connect after a second
-// An agent that waits usually answers within a round trip. If it does not, a new one is started.
+// An agent that waits usually answers within one round trip. If it does not answer within this time, a new
+// one is started.
 constexpr Duration kHelloLimit = std::chrono::seconds(5);  // a busy machine may delay a process by seconds
 constexpr int kBySignal = 128;
 constexpr Duration kFirstLook = std::chrono::milliseconds(2);
@@ -36,7 +38,8 @@ bool is_loopback_host(const Host& host) {
   return host.name == "localhost" || host.name == "::1" || host.name.starts_with("127.");
 }
 
-// The addresses of --listen, or all of this machine's; loopback only if a host may be this machine.
+// Returns the addresses of --listen. If it is not given, returns all addresses of this machine. The loopback
+// address is among them only if a host may be this machine.
 std::vector<std::string> listening_addresses(const Plan& plan) {
   if (!plan.remote.listen.empty()) return plan.remote.listen;
   std::vector<std::string> all;
@@ -109,7 +112,7 @@ awaitable<void> RemoteBootstrap::bring_up(AgentId agent) {
   tell_ended(agent, failed->why, end);
 }
 
-// The first agent's start prepares the access for all; the others wait for it.
+// When the first agent starts, this prepares the access for all agents. The other agents wait for that.
 awaitable<Status> RemoteBootstrap::prepare() {
   if (!std::exchange(preparing_, true)) {
     preparation_ = co_await access_->prepare();
@@ -147,8 +150,9 @@ awaitable<std::optional<HostStart::GiveUp>> RemoteBootstrap::start_agent(AgentId
   }
 }
 
-// Whether the agent may stay for a later job. Only a node's first agent may: a sweep of a host finds an agent
-// by the job in its command line, which remains the agent's first job.
+// Returns whether the agent may stay for a later job. Only the first agent of a node may. The reason is how a
+// sweep of a host finds the agents of a job: by the job's name in their command line. An agent that stays
+// keeps the name of its first job there.
 bool RemoteBootstrap::may_stay(AgentId agent) const {
   return kept_ != nullptr && agent.incarnation == Incarnation(1) && !access_->place(agent.node).empty();
 }
@@ -190,7 +194,8 @@ Status RemoteBootstrap::tell_next_job(AgentId agent, net::KeptStream& stream) {
   return {};
 }
 
-// Ends the agent. Otherwise it might still answer, and take part in the job together with its replacement.
+// Ends the agent. If it were not ended, it might still answer, and take part in the job together with its
+// replacement.
 awaitable<void> RemoteBootstrap::drop(AgentId agent, KeptAgent dropped) {
   const bool ended = dropped.stream->closed();
   dropped.stream->close();
@@ -317,7 +322,8 @@ bool RemoteBootstrap::is_over_tls(const Child& child) const {
          (child.spoken_to == SpokenTo::kByTcp || (moving && moving->moved()));
 }
 
-// Loads the TLS module only after the agents' start, so as not to delay it.
+// Loads the TLS module after the agents have started. If it were loaded before, their start would take
+// longer.
 awaitable<void> RemoteBootstrap::take_calls() {
   co_await pause_for(executor_, kTakeCallsAfter);
   if (const Status started = control_port_->start(); !started)
@@ -350,7 +356,7 @@ Expected<std::vector<std::string>> RemoteBootstrap::arguments_of(AgentId agent) 
   return words;
 }
 
-// Without a control port, returns a key of zeros: the agent expects a key, but never uses it.
+// If there is no control port, returns a key of zeros. The agent expects a key then, but never uses it.
 Expected<std::string> RemoteBootstrap::key_of(AgentId agent) {
   if (!control_port_) return net::to_hex(net::Key{});
   if (calls_ == Calls::kFirst) {
@@ -361,7 +367,7 @@ Expected<std::string> RemoteBootstrap::key_of(AgentId agent) {
 
 // ---- Ending ----
 
-// Call when the agent has left the job, and waits for the next one.
+// Call when the agent has left the job. After that it waits for the next job.
 void RemoteBootstrap::job_over(AgentId agent) {
   Child* const child = find(agent);
   if (child == nullptr || child->killed) return;
@@ -369,8 +375,9 @@ void RemoteBootstrap::job_over(AgentId agent) {
   tell_ended(agent, "its agent has left");
 }
 
-// A shell may fail because it lost its own connection to the host, while the agent still talks over TLS. So
-// this function also waits for the agent's connection, which closes as soon as the agent has ended.
+// Waits for the end of the agent. The shell may fail because it has lost its own connection to the host,
+// while the agent still talks over TLS. So this also waits until the agent's connection closes. It closes as
+// soon as the agent has ended.
 awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
   const std::shared_ptr<HostShell> shell = find(agent)->shell;
   const auto code = co_await shell->ended();
@@ -390,7 +397,7 @@ awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
 
 void RemoteBootstrap::tell_end_of_shell(AgentId agent, const HostShell& shell, int code) {
   std::string last = code == 0 ? "" : shell.last_error_line();
-  // A killed agent's last line is a line of its log, not a reason.
+  // If the agent was killed, its last line is an ordinary line of its log, and not the reason for its end.
   if (code > kBySignal && last.starts_with("agent ")) last.clear();
   tell_ended(agent,
              fmt::format("its agent has ended: {} ended with {}{}{}", access_->name(), code,
@@ -410,7 +417,7 @@ void RemoteBootstrap::kill(AgentId agent) {
     sweeps_.expect(agent.node);  // until it is dead, the agent itself is a leftover
     return tasks_.spawn(kill_there(agent, child->shell, *child->greeting));
   }
-  // The agent has not greeted yet. If it runs, it exits when its stdin ends.
+  // The agent has not sent its greeting yet. If it is running, it exits when its stdin ends.
   std::erase(waiting_, agent);
   if (child->shell) child->shell->terminate();
   tell_ended(agent, "the launcher gave up its agent before it had started");
@@ -469,7 +476,7 @@ void RemoteBootstrap::close() {
   last_tasks_.spawn(bury(std::move(shells)));
 }
 
-// Ends the shells, and with them their agents' stdin. An agent without a launcher then exits.
+// Ends the shells. This also closes the stdin of their agents. An agent that has no launcher exits then.
 awaitable<void> RemoteBootstrap::bury(std::vector<std::shared_ptr<HostShell>> shells) {
   for (const auto& shell : shells) shell->terminate();
   const TimePoint deadline = Clock::now() + kKillLimit;

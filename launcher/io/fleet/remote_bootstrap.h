@@ -1,13 +1,13 @@
 // Starts agents on other hosts or in containers, each through a host shell (host_access.h).
 //
-// Start: one shell executes the agent; if the host lacks the agent, another shell copies it there first. The
+// Start: one shell executes the agent. If the host lacks the agent, another shell copies it there first. The
 // agent's key goes through the shell's stdin. The conversation begins through the shell, so that workers
 // start at once, and moves to the control port when the agent has connected there.
 //
-// End: an agent has ended when its shell has ended and its connection is closed. A killed agent has ended
-// when a second shell has killed it, or when that shell has timed out (kill_agent()), so that nothing waits
-// for an unreachable host. An agent on such a host notices that it has no launcher, and stops its workers
-// itself.
+// End: an agent has ended when its shell has ended and its connection is closed. To kill an agent takes a
+// second shell. The agent counts as ended when that shell has killed it, or has timed out (kill_agent()). So
+// nothing waits for an unreachable host. An agent on such a host notices that it has no launcher, and stops
+// its workers itself.
 //
 // If there are KeptAgents, an agent that has left the job goes to them, and a node's first agent comes from
 // them if one waits on its host. One thread.
@@ -38,15 +38,15 @@ class RemoteBootstrap final : public Bootstrap {
  public:
   static constexpr Duration kKillLimit = std::chrono::seconds(1);
 
-  // When agents connect to the control port: before the conversation begins, or later, when the launcher has
-  // started their workers through the host shell.
+  // Says when agents connect to the control port. With kFirst they connect before the conversation begins.
+  // With kLater they talk through the host shell first, and connect when the launcher has started their
+  // workers.
   enum class Calls { kFirst, kLater };
-  // The stderr of host shells and agents goes to LOG_DIRECTORY/agent.nodeN.log. `agent_program`: the file to
-  // copy to hosts or to mount into containers.
-  // `kept` may be null: all agents exit with the job.
+  // The stderr of host shells and agents goes to LOG_DIRECTORY/agent.nodeN.log. `agent_program` is the file
+  // that is copied to hosts, or mounted into containers. If `kept` is null, all agents exit with the job.
   RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
                   Calls calls = Calls::kLater, KeptAgents* kept = nullptr);
-  // Reaches the nodes through `access`; tests use a fake.
+  // Reaches the nodes through `access`. Tests pass a fake of it.
   RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::unique_ptr<HostAccess> access,
                   Calls calls = Calls::kLater, KeptAgents* kept = nullptr);
 
@@ -56,7 +56,8 @@ class RemoteBootstrap final : public Bootstrap {
   void add(const Host& host) override { plan_.hosts.push_back(host); }
   void look_for_leftovers(bool kill) override;
   void close() override;
-  // Whether an agent that has connected talks through the host shell. If not, it talks over TLS.
+  // Returns whether this agent, which has connected, talks through the host shell. Otherwise it talks over
+  // TLS.
   bool is_through_shell(AgentId agent) const {
     const auto found = children_.find(agent);
     return found != children_.end() && found->second.spoken_to == SpokenTo::kThroughShell;
@@ -79,7 +80,8 @@ class RemoteBootstrap final : public Bootstrap {
   awaitable<void> bring_up(AgentId agent);
   awaitable<std::optional<HostStart::GiveUp>> start_agent(AgentId agent);
   bool may_stay(AgentId agent) const;
-  // Gives the node to an agent that waits on its host. False: none does, so a new one has to be started.
+  // If an agent waits on the node's host, gives the node to it. Otherwise returns false, and a new agent has
+  // to be started.
   awaitable<bool> hire(AgentId agent);
   Status tell_next_job(AgentId agent, net::KeptStream& stream);
   awaitable<void> drop(AgentId agent, KeptAgent dropped);

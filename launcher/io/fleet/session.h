@@ -1,5 +1,6 @@
-// The launcher's end of the conversation with one agent: encodes and decodes messages, drops stale frames,
-// compares the two clocks, and tells the agent how much of its output the launcher has consumed.
+// The launcher's end of the conversation with one agent. It encodes and decodes messages, and drops frames of
+// earlier attempts. It compares the two clocks, and tells the agent how much of its output the launcher has
+// consumed.
 //
 // Carries messages and decides nothing. One thread.
 #pragma once
@@ -23,30 +24,31 @@ class Session : public std::enable_shared_from_this<Session> {
   using OnMessage = std::function<void(Attempt attempt, wire::ToLauncher message)>;
   using OnClosed = std::function<void(const Error& why)>;
 
-  // `window_bytes`: the limit on output in flight from the agent, for each stream; zero: no limit.
+  // `window_bytes` limits the output that the agent may have sent and the launcher has not yet consumed. The
+  // limit is for each stream. Zero means that there is no limit.
   Session(const net::Time& time, NodeId node, std::shared_ptr<net::Channel> channel,
           std::uint64_t window_bytes = 0)
       : time_(time), node_(node), channel_(std::move(channel)), window_bytes_(window_bytes) {}
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session() { close(); }
-  // `on_closed`: as in channel.h. If a message cannot be decoded, the session closes the channel and calls
-  // `on_closed` with kCorrupt.
+  // `on_closed` is called as in channel.h. If a message cannot be decoded, the session closes the channel,
+  // and calls `on_closed` with kCorrupt.
   void start(OnMessage on_message, OnClosed on_closed);
   void send(Attempt attempt, const wire::ToAgent& message);
   void send_ping(bool output_waits, bool usage = false);
-  // Call when output of the agent has arrived. Call the returned function when the output has been written or
-  // thrown away.
+  // Call when output of the agent has arrived. This returns a function. Call that one when the output has
+  // been written or thrown away.
   Taken received_output(std::int32_t stream, std::size_t bytes);
-  // Call while the reader of this stream consumes output, perhaps only that of other agents. Sends the agent
-  // a sign of life if the agent waits for this reader.
+  // Call while the reader of this stream takes output, even if that is only the output of other agents. If
+  // this agent waits for the reader, it gets a sign of life.
   void reassure(std::int32_t stream);
-  // How far the agent's clock is ahead, if there is a new measurement.
+  // If there is a new measurement, returns how far the agent's clock is ahead of the launcher's.
   std::optional<ClockOffset::Answer> take_clock_answer() { return clock_offset_.take_answer(time_.now()); }
   bool wants_clock_answers() const { return clock_offset_.wants_more(); }
-  // Drops frames of earlier attempts from now on.
+  // After this call, frames of earlier attempts are dropped.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
-  // Closes the channel. The functions given to start() are not called again.
+  // Closes the channel. After this, the functions that were given to start() are not called.
   void close() { channel_->close(); }
 
  private:

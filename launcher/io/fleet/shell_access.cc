@@ -25,7 +25,8 @@ std::string ShellAccess::name() const {
   return plan_.remote.bootstrap == BootstrapKind::kExec ? plan_.remote.exec.front() : "ssh";
 }
 
-// An agent in a container has no place, because its container is made for one job.
+// A place is a name for what an agent can serve in later jobs. If the agent is in a container, this is "",
+// because the container is made for one job.
 std::string ShellAccess::place(NodeId node) const {
   const Host& host = host_of(node);
   return plan_.remote.in_containers() ? "" : fmt::format("{}:{}", address_of(host), host.port);
@@ -94,7 +95,8 @@ awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below
   co_return std::nullopt;
 }
 
-// Removes containers too: an interrupted `docker run` may have created one without starting it.
+// Also removes containers. If a `docker run` was interrupted, it may have created a container and not started
+// it.
 awaitable<void> ShellAccess::finish() {
   std::vector<std::shared_ptr<HostShell>> sweeps;
   for (const NodeId node : containers_) {

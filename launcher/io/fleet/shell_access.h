@@ -1,5 +1,5 @@
-// Reaches hosts by running a local command each time: ssh, or the command of --exec
-// (core/fleet/host_script.h).
+// Reaches hosts by a local command, which runs once for each purpose. The command is ssh, or the one of
+// --exec (core/fleet/host_script.h).
 //
 // With --image, the host's own `docker run` starts the agent as the first process of a container.
 #pragma once
@@ -14,7 +14,7 @@ namespace muster::launcher {
 
 class ShellAccess final : public HostAccess {
  public:
-  // `plan` may get more hosts later. `agent_program`: the file to copy to hosts.
+  // Hosts may be added to `plan` later. `agent_program` is the file that is copied to hosts.
   ShellAccess(const asio::any_io_executor& executor, const Plan& plan, std::string agent_program,
               const rlimit& descriptors);
 

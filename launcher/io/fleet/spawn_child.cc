@@ -28,7 +28,7 @@ struct SpawnRequest {
   posix_spawnattr_t attributes;
 };
 
-// Gives the child a session of its own, and no blocked or ignored signal.
+// Gives the child a session of its own. No signal is blocked or ignored in the child.
 void clean(posix_spawnattr_t& attributes) {
   sigset_t none;
   sigset_t all;
@@ -44,8 +44,8 @@ void clean(posix_spawnattr_t& attributes) {
 Expected<pid_t> spawn_child(std::vector<std::string> words, const ChildStreams& streams,
                             const rlimit& descriptors) {
   SpawnRequest request;
-  // posix_spawn copies the descriptors in this order, and must not overwrite a source before it has copied
-  // it: all sources are above 3, except streams.third, which may be 3 itself.
+  // posix_spawn copies the descriptors in this order. It must not overwrite a source before it has copied it.
+  // This cannot happen, because all sources are above 3. Only streams.third may be 3 itself.
   posix_spawn_file_actions_adddup2(&request.files, streams.input, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&request.files, streams.output, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&request.files, streams.errors, STDERR_FILENO);

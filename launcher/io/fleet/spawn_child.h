@@ -17,9 +17,9 @@ struct ChildStreams {
   int third = -1;  // becomes descriptor 3; -1: there is none
 };
 
-// Starts a child in a session of its own, with only these descriptors and with no signal blocked or ignored,
-// even if the launcher blocks or ignores some. Looks up words[0] in PATH unless it has a slash.
-// `descriptors`: the child's descriptor limit. Errors name the program.
+// Starts a child in a session of its own. It gets only these descriptors. It blocks and ignores no signals,
+// even if the launcher does. If words[0] has no slash, it is looked up in PATH. `descriptors` is the child's
+// limit on descriptors. Errors name the program.
 Expected<pid_t> spawn_child(std::vector<std::string> words, const ChildStreams& streams,
                             const rlimit& descriptors);
 

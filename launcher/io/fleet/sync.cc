@@ -46,7 +46,7 @@ class Sync {
   }
 
  private:
-  // Takes one host after the other until none is left.
+  // Copies to one host after the other, until no host is left.
   awaitable<void> serve_hosts() {
     while (next_ < plan_.hosts.size()) {
       const std::size_t node = next_++;
@@ -88,7 +88,7 @@ class Sync {
     setting_.say(fmt::format("--sync: {} of {} hosts done", done_, plan_.hosts.size()));
   }
 
-  // Cancelling the tasks also kills the rsyncs that still run.
+  // To cancel the tasks also kills the rsyncs that are still running.
   void end() {
     progress_.stop();
     stop_.cancel();

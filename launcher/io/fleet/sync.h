@@ -1,5 +1,5 @@
-// Copies directories of this machine to all hosts before a job starts (--sync): one rsync for each host and
-// directory, through the host's shell.
+// Copies directories of this machine to all hosts before a job starts (--sync). It runs one rsync for each
+// host and directory, through the shell of the host.
 //
 // Blocking. Deletes nothing on a host, and sends only files that have changed.
 #pragma once
@@ -9,8 +9,9 @@
 
 namespace muster::launcher {
 
-// Returns 0, or the exit code with which the launch has to end, after it has said why in a line for each
-// host. The output of rsync and host shells goes to sync.nodeN.log in the job's log directory.
+// Copies the directories to the hosts. Returns 0 if this succeeds. Otherwise says why not, in a line for each
+// host, and returns the exit code with which the launch has to end. The output of rsync and of host shells
+// goes to sync.nodeN.log in the job's log directory.
 int sync_hosts(const Plan& plan, const BeforeJob& setting);
 
 }  // namespace muster::launcher

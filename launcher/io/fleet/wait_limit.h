@@ -1,4 +1,4 @@
-// A deadline for waits on a socket, a descriptor or a timer; and a pause.
+// A deadline for waits on a socket, a descriptor or a timer. There is also a pause.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace muster::launcher {
 
-// Cancels all waits on `io` at the deadline, while this object lives. One thread.
+// While this object lives, it cancels all waits on `io` when the deadline comes. One thread.
 class WaitLimit {
  public:
   template <class Io>

@@ -20,8 +20,8 @@ namespace muster::launcher {
 
 namespace {
 
-// If a flag is repeated, its last value counts, as with torchrun: scripts append flags to a list. If the
-// values differ, a warning names both. add_setting() keeps all values of --env and the like.
+// If a flag is repeated, its last value counts, as with torchrun, because scripts append flags to a list. If
+// the values differ, a warning names both. For --env and similar flags, add_setting() keeps all values.
 Expected<Settings> settings_of(Arguments& arguments) {
   Settings settings;
   std::map<const Flag*, const GivenFlag*> before;
@@ -31,7 +31,7 @@ Expected<Settings> settings_of(Arguments& arguments) {
       arguments.notices.push_back(fmt::format("{}: given as {} and as {}: the last one counts",
                                               given.spelling, given_text(*earlier->value),
                                               given_text(*given.value)));
-    // --max_restarts and --max-restarts are one flag.
+    // --max_restarts and --max-restarts are the same flag.
     if (earlier != nullptr) settings[std::string(option_name(*given.flag))].source = given.spelling;
     if (Status added = add_setting(settings, *given.flag, given.spelling, given.value.value_or("1")); !added)
       return std::unexpected(added.error());
@@ -52,7 +52,7 @@ Status read_files(const Settings& settings, Surroundings& here) {
   return {};
 }
 
-// Reads the flags and the program, but no variables and files.
+// Reads the flags and the program. Does not read environment variables or files.
 Expected<GivenWords> sorted_words(const std::vector<std::string>& words, std::span<const Flag> more) {
   auto arguments = sort_arguments(words, more);
   if (!arguments) return std::unexpected(arguments.error());
@@ -64,7 +64,8 @@ Expected<GivenWords> sorted_words(const std::vector<std::string>& words, std::sp
                     .after_dashes = arguments->after_dashes};
 }
 
-// Flags win over variables, and variables over the file of --config.
+// Adds settings from variables and from the file of --config. A flag counts more than a variable, and a
+// variable counts more than the file.
 Status add_variables_and_file(GivenWords& given, const Surroundings& here) {
   auto variables = settings_from_environment(here.environment);
   if (!variables) return std::unexpected(variables.error());
@@ -77,7 +78,8 @@ Status add_variables_and_file(GivenWords& given, const Surroundings& here) {
                        here.environment);
   if (!file) return failure_within(path->second.source, Expected<Request>(std::unexpected(file.error())));
   given.settings.merge(file->settings);
-  // `-- --epochs 3`: no program begins with a dash, so these are more arguments of the file's program.
+  // No program begins with a dash. So in `-- --epochs 3`, the words are more arguments for the program in the
+  // file.
   std::vector<std::string>& program = given.program;
   const bool adds = given.after_dashes && !program.empty() && program.front().starts_with('-');
   if (program.empty() || (adds && !file->program.empty()))
@@ -119,7 +121,7 @@ Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std:
   if (Status added = add_variables_and_file(*given, here); !added) return std::unexpected(added.error());
   std::vector<std::string> program = std::move(given->program);
   const bool has_program = !program.empty();
-  // `launch check` needs no program; `true` stands in for it.
+  // `launch check` does not need a program. If none is given, `true` takes its place.
   if (!has_program && command.name == "check") program = {"true"};
   auto options = read_options(settings, std::move(program), here);
   if (!options) return std::unexpected(options.error());

@@ -1,6 +1,6 @@
 // Makes options from the command line, variables and the configuration file.
 //
-// Reads only the files that settings name; starts nothing. Each error is one line for the user.
+// Reads no files except those that the settings name. Starts nothing. Each error is one line for the user.
 #pragma once
 
 #include <string>
@@ -24,7 +24,8 @@ struct Answer {  // to --help or --version: print it and end
   std::string text;
 };
 
-// `words`: the words after the name of `command`. `command` takes a program.
+// Reads a command line. `words` are the words that follow the name of `command`. `command` has to be one that
+// takes a program.
 Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std::string>& words,
                                                           const Surroundings& here,
                                                           const Command& command = *find_command("run"));
@@ -36,11 +37,11 @@ struct GivenWords {
   std::vector<std::string> notices;
   bool after_dashes = false;  // `--` stands before the program
 };
-// Reads the words, the variables and the file of --config. `more`: flags that the command has in addition to
-// those of a job.
+// Reads the words, the variables and the file of --config. `more` are the flags that the command has in
+// addition to those of a job.
 Expected<GivenWords> read_words(const std::vector<std::string>& words, const Surroundings& here,
                                 std::span<const Flag> more);
-// Reads the files that the settings name, and makes the options of a job.
+// Reads the files that the settings name. Then makes the options of a job.
 Expected<Options> read_options(const Settings& settings, std::vector<std::string> program,
                                const Surroundings& here);
 

@@ -27,8 +27,8 @@ struct Reading {
   std::map<std::string, int, std::less<>> lines{};  // by option
 };
 
-// Expands `~` at the beginning, $NAME and ${NAME}; $$ becomes a dollar sign. A name that the environment
-// lacks is an error, or stays as it is.
+// Expands `~` at the beginning, $NAME and ${NAME}. $$ becomes a dollar sign. If the environment has no
+// variable of a name, the name stays as it is if `may_stay` is true. Otherwise it is an error.
 Expected<std::string> expanded(std::string_view text, const Environment& environment, bool may_stay) {
   std::string result;
   const auto value_of = [&](std::string_view name) -> std::optional<std::string> {
@@ -63,7 +63,7 @@ Expected<std::string> expanded(std::string_view text, const Environment& environ
   return result;
 }
 
-// The YAML list that the user probably meant: `[train, --lr, 0.1]`.
+// Returns the list in YAML that the user probably meant, such as `[train, --lr, 0.1]`.
 std::string as_list(const std::string& text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+=$~-";
@@ -76,14 +76,15 @@ std::string as_list(const std::string& text) {
   return fmt::format("[{}]", fmt::join(words, ", "));
 }
 
-// The words of a value: one from a scalar, several from a list, KEY=VALUE words from a map (for `env`).
+// Returns the words of a value. A scalar gives one word, and a list gives several. A map gives words of the
+// form KEY=VALUE; `env` needs this.
 Expected<std::vector<std::string>> words_of(const YAML::Node& value, const std::string& name,
                                             const Environment& environment) {
   if (!value.IsScalar() && !value.IsSequence() && !value.IsMap())
     return failure(ErrorCode::kInvalidArgument, "has no value: write `{}: VALUE`", name);
   const auto word_of = [&](const YAML::Node& node) -> Expected<std::string> {
     if (!node.IsScalar()) return failure(ErrorCode::kInvalidArgument, "its parts must be plain values");
-    // In this value, ${NAME} is a field of the line prefix, not a variable.
+    // In this value, ${NAME} stands for a field of the line prefix and not for a variable.
     if (name == "log-line-prefix-template") return node.Scalar();
     return expanded(node.Scalar(), environment, /*may_stay=*/name == "program");
   };
@@ -128,7 +129,7 @@ Status add_program(Reading& reading, const YAML::Node& value) {
   return {};
 }
 
-// A plain scalar is a number or a boolean if it looks like one; one in quotes is text.
+// If a scalar has no quotes and looks like a number or a boolean, it is one. In quotes it is a text.
 nlohmann::ordered_json json_of(const YAML::Node& node) {
   if (node.IsMap()) {
     auto object = nlohmann::ordered_json::object();
@@ -203,7 +204,8 @@ std::string_view in_plain_words(std::string_view message) {
   return message;
 }
 
-// Adds the file's wrong line to yaml-cpp's message, which says little about a wrong indentation.
+// yaml-cpp's message says little if an indentation is wrong. So this function appends the wrong line of the
+// file to the message.
 Error unreadable(const std::string& path, const std::string& text, const YAML::Exception& error) {
   if (error.mark.is_null()) return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", path, error.msg)};
   const auto lines = split(text, '\n');
@@ -237,8 +239,8 @@ Status read(Reading& reading) {
   return {};
 }
 
-// Makes each error one line: messages of Muster and yaml-cpp quote keys and values, which may contain line
-// breaks.
+// Messages of Muster and yaml-cpp quote keys and values. These may contain line breaks. So this makes one
+// line of each error.
 Expected<Reading> read_all(const std::string& path, const Environment& environment, bool is_sweep) {
   Reading reading{.path = path, .environment = environment, .is_sweep = is_sweep};
   if (const Status done = read(reading); !done)

@@ -1,8 +1,9 @@
-// The configuration file of --config: YAML with the long flag names as keys, and `program`, a list of words.
+// Reads the configuration file of --config. It is YAML. Its keys are the long names of flags, and `program`,
+// which is a list of words.
 //
-// Expands `~`, `$NAME` and `${NAME}` from the environment. An unset name is an error, but stays as it is in
-// `program`, since the worker's environment may have it. Only this file uses yaml-cpp. options.h checks the
-// values later, together with those of flags and variables.
+// It expands `~`, `$NAME` and `${NAME}` from the environment. It is an error if the environment has no such
+// name. In `program`, such a name stays as it is, because the environment of the worker may have it. Only
+// this file uses yaml-cpp. options.h checks the values later, together with those of flags and variables.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,10 +19,10 @@ struct ConfigFile {
   std::vector<std::string> program;
 };
 
-// Errors name the file, the line if there is one, and the key.
+// Reads a configuration file. Errors name the file, the key, and the line if there is one.
 Expected<ConfigFile> read_config_file(const std::string& path, const Environment& environment);
 
-// The file of a sweep. It can also have the flags of `launch sweep run`, and the sweep's space and
+// The file of a sweep. It can contain the flags of `launch sweep run`, the space of the sweep, and its
 // constraints.
 struct SweepFile {
   ConfigFile job;

@@ -11,7 +11,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Reads the list as CUDA does: it ends at the first entry that does not name a device.
+// Reads the list in the same way as CUDA. The list ends at the first entry that does not name a device.
 std::int32_t visible_count(std::string_view list, std::int32_t present) {
   std::int32_t count = 0;
   for (const std::string_view entry : split(list, ',')) {

@@ -1,6 +1,6 @@
-// Counts the NVIDIA GPUs that this machine's workers can see, with the driver's own library.
+// Counts the NVIDIA GPUs that workers on this machine can see. It asks the library of the NVIDIA driver.
 //
-// The call loads the library, so that a job without GPUs does not pay for it.
+// The library is loaded only when count_gpus() is called. So a job without GPUs does not pay for it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct GpuCount {
   std::string note;  // why the count is 0
 };
 
-// `visible`: CUDA_VISIBLE_DEVICES, if set; it limits the count.
+// `visible` is the value of CUDA_VISIBLE_DEVICES, if that is set. It limits the count.
 GpuCount count_gpus(const std::optional<std::string>& visible);
 
 }  // namespace muster::launcher

@@ -15,8 +15,9 @@ namespace muster::launcher {
 
 namespace {
 
-// ": did you mean ./train?" for a path that does not exist, or "". Considers the files in the same directory
-// with this ending that this user may read or execute (`access_mode`).
+// If `path` does not exist, returns a text such as ": did you mean ./train?". Returns "" if there is no
+// similar file. It looks at files in the same directory that have this ending, and that this user may read or
+// execute (`access_mode`).
 std::string near_file(const std::string& path, std::string_view ending, int access_mode) {
   constexpr std::size_t kMostFiles = 10'000;
   const std::size_t folder_size = path.rfind('/') + 1;  // 0 where there is none
@@ -47,7 +48,7 @@ Status check_script(const std::string& path) {
   return {};
 }
 
-// A hint about the user's mistake, for a name that was not found.
+// Returns a hint about the mistake that the user has probably made. `name` was not found.
 std::string hint_about(const std::string& name) {
   if (name.find_first_of(" ;|&<>") != std::string::npos)
     return fmt::format(": a shell command line needs `sh -c {}`", as_shell_word(name));

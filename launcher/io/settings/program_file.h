@@ -12,10 +12,12 @@
 
 namespace muster::launcher {
 
-// `search_path` is PATH. Errors: kNotFound (exit code 127) or kPermission (126).
+// Checks whether the program can be executed. `search_path` is the value of PATH. Returns kNotFound, which
+// stands for exit code 127, or kPermission, which stands for 126, if it cannot.
 Status check_program(const std::vector<std::string>& command, const std::string& search_path);
 
-// The MPI that the program is built with; nothing if the file does not exist or cannot be read.
+// Returns the MPI that the program was built with. Returns nothing if the file does not exist or cannot be
+// read.
 std::optional<wire::Mpi> mpi_of_file(const std::vector<std::string>& command, const std::string& search_path);
 
 }  // namespace muster::launcher

@@ -22,8 +22,8 @@ std::string lock_path(const std::string& directory) {
   return directory + "/controller";
 }
 
-// Locks of an open file description: unlike POSIX locks, they do not end when this process closes another
-// descriptor of the same file.
+// Returns a lock of the whole file, for an open file description. POSIX locks end when this process closes
+// another descriptor of the same file. Such a lock does not.
 struct flock whole_file() {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -31,7 +31,8 @@ struct flock whole_file() {
   return lock;
 }
 
-// "HOST PID", as take() writes it. nullopt: its writer has not come so far.
+// Reads "HOST PID", which take() has written. Returns nullopt if the process that took the lock has not
+// written it yet.
 std::optional<Controller> named_in(int file) {
   std::array<char, 512> bytes;
   const ssize_t count = pread(file, bytes.data(), bytes.size(), 0);
@@ -50,8 +51,9 @@ bool is_gone(const std::optional<Controller>& controller) {
          is_exiting(static_cast<pid_t>(controller->pid));
 }
 
-// Returns fcntl's error; 0: the lock is taken. A process that the last controller was starting when it was
-// killed holds the lock until it executes its program: waits for that.
+// Takes the lock. Returns 0 if it has it, and otherwise the errno of fcntl. The last controller may have been
+// killed while it was starting a process. That process holds the lock until it executes its program, so this
+// waits for that.
 int lock_or_error(int file) {
   const TimePoint end = Clock::now() + kStartingLimit;
   for (;;) {

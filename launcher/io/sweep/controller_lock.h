@@ -1,8 +1,8 @@
-// The lock that only the controller of a sweep holds: the file `controller` in the sweep's directory, which
-// names the controller's host and process.
+// Only the controller of a sweep holds this lock. It is a lock of the file `controller` in the sweep's
+// directory. The file names the controller's host and process.
 //
-// The kernel releases the lock when the process ends, however it ends. The file stays. A child process does
-// not inherit the lock, unless it is forked without exec.
+// When the process ends in any way, the kernel releases the lock. The file stays. A child process does not
+// inherit the lock, unless it is forked without exec.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace muster::launcher::sweep {
 
 class ControllerLock {
  public:
-  // kFenced: another process holds the lock; the message names its host and pid.
+  // Takes the lock. If another process holds it, returns kFenced, with a message that names the host and the
+  // pid of that process.
   static Expected<ControllerLock> take(const std::string& directory);
 
  private:
@@ -28,7 +29,8 @@ struct Controller {
   std::string host;
   std::int64_t pid = 0;
 };
-// The process on this machine that holds the lock. nullopt: nobody does, or this process may not ask.
+// Returns the process on this machine that holds the lock. Returns nullopt if no process holds it, or if this
+// process has no permission to find out.
 std::optional<Controller> running_controller(const std::string& directory);
 
 }  // namespace muster::launcher::sweep

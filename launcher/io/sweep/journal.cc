@@ -20,7 +20,8 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::int64_t kFormat = 1;
-// For locks that other processes hold only for moments: while one of them recovers the file after a crash.
+// Other processes hold some locks only for a moment, while one of them recovers the file after a crash. This
+// is how long to wait for such a lock.
 constexpr int kLongestWaitMilliseconds = 10'000;
 constexpr int kDeepestJson = 64;
 
@@ -32,7 +33,7 @@ std::string database_path(const std::string& directory) {
   return directory + "/sweep.db";
 }
 
-// `error_number`: of access() to the journal.
+// `error_number` is the errno of access() to the journal.
 std::unexpected<Error> no_journal(const std::string& directory, int error_number) {
   if (error_number != ENOENT && error_number != ENOTDIR)
     return system_failure("cannot open " + database_path(directory), error_number);
@@ -45,7 +46,7 @@ std::unexpected<Error> damaged(const std::string& path, std::string_view how) {
                  how);
 }
 
-// The failure of the last call on this connection.
+// Returns an error about the last call on this connection, which failed.
 std::unexpected<Error> sqlite_failure(sqlite3* database, std::string_view verb, const std::string& path) {
   constexpr int kPrimary = 0xFF;
   const int code = sqlite3_extended_errcode(database) & kPrimary;
@@ -76,7 +77,7 @@ class Statement {
   void bind(int at, std::string_view text) {
     keep(sqlite3_bind_text64(statement_, at, text.data(), text.size(), nullptr, SQLITE_UTF8));
   }
-  // true: there is a row. Otherwise the end has come, or failed().
+  // Steps to the next row. Returns false if there is none, or if failed() is true.
   bool step() {
     if (result_ == SQLITE_OK || result_ == SQLITE_ROW) result_ = sqlite3_step(statement_);
     return result_ == SQLITE_ROW;
@@ -103,7 +104,7 @@ Status execute(sqlite3* database, const std::string& path, const char* text) {
   return sqlite_failure(database, "write", path);
 }
 
-// The only value of a query's only row. nullopt: it has no row.
+// Returns the only value of the only row that the query finds. Returns nullopt if it finds no row.
 Expected<std::optional<std::string>> value_of_query(sqlite3* database, const std::string& path,
                                                     const char* query) {
   Statement statement(database, query);
@@ -113,7 +114,8 @@ Expected<std::optional<std::string>> value_of_query(sqlite3* database, const std
   return value;
 }
 
-// nullopt: not JSON, or so deep that copying it would overflow the stack.
+// Returns nullopt if the text is not JSON. Also returns nullopt if it is nested so deeply that to copy it
+// would overflow the stack.
 std::optional<ordered_json> parsed(std::string_view text) {
   bool too_deep = false;
   const auto limit = [&](int depth, ordered_json::parse_event_t, ordered_json&) {
@@ -131,7 +133,7 @@ std::string dumped(const ordered_json& json) {
 }
 
 Status insert(sqlite3* database, const std::string& path, std::span<const Event> events) {
-  // Numbered without gaps, so that a missing row is noticed.
+  // The events are numbered without gaps. So readers notice if a row is missing.
   Statement put(database,
                 "INSERT INTO events VALUES ((SELECT coalesce(max(number), 0) + 1 FROM events), ?1, ?2)");
   const double time = unix_now();
@@ -198,13 +200,13 @@ Expected<Journal::Database> Journal::opened(const std::string& path, int flags) 
   if (result != SQLITE_OK) return sqlite_failure(raw, "open", path);
   sqlite3_busy_timeout(raw, kLongestWaitMilliseconds);
   if ((flags & SQLITE_OPEN_READWRITE) == 0) return database;
-  // With less, SQLite would not wait for the disk at each commit.
+  // With a lower value, SQLite would not wait for the disk at each commit.
   if (const auto set = execute(raw, path, "PRAGMA synchronous=FULL"); !set)
     return std::unexpected(set.error());
   return database;
 }
 
-// Writes the new file under another name first, so that no crash leaves half a journal.
+// The new file is first written under another name. So a crash never leaves half a journal.
 namespace {
 
 Status sync_content(const std::string& path) {
@@ -249,7 +251,8 @@ Status Journal::fill(const std::string& path, const ordered_json& definition, st
   auto database = opened(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   if (!database) return std::unexpected(std::move(database).error());
   sqlite3* const raw = database->get();
-  // The file has its name only when create() has synced it. So SQLite need not wait for the disk eight times.
+  // The file gets its name only after create() has synced it. So SQLite need not wait for the disk while it
+  // makes the tables, which it would do eight times.
   if (auto set = execute(raw, path, "PRAGMA synchronous=OFF; PRAGMA journal_mode=MEMORY"); !set) return set;
   const std::string begin = std::string("BEGIN;") + kTables;
   if (auto made = execute(raw, path, begin.c_str()); !made) return made;
@@ -295,8 +298,8 @@ Expected<Journal> Journal::read(const std::string& directory) {
   auto database = opened(path, SQLITE_OPEN_READONLY);
   if (!database) return std::unexpected(std::move(database).error());
   auto known = check_format(database->get(), path);
-  // A reader makes the two files of WAL mode if no writer has done so. Where it may not, nobody writes, and
-  // the file alone is the whole journal.
+  // WAL mode uses two more files. If no writer has made them, a reader makes them. If the reader is not
+  // allowed to, nobody else writes, and this file alone is the whole journal.
   const bool may_not = !known && access(directory.c_str(), W_OK) != 0;
   if (may_not && access((path + "-wal").c_str(), F_OK) != 0) {
     database = opened(uri_of(path, "immutable=1"), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
@@ -348,7 +351,8 @@ std::string_view network_file_system(std::int64_t magic) {
     std::uint32_t magic;
     std::string_view name;
   };
-  // statfs(2) and linux/magic.h; BeeGFS, GPFS and Lustre by their own sources.
+  // The numbers are those of statfs(2) and of linux/magic.h. For BeeGFS, GPFS and Lustre they come from the
+  // sources of these file systems.
   static constexpr std::array kKnown = {
       Known{0x6969, "NFS"},        Known{0x517B, "SMB"},        Known{0xFF534D42, "CIFS"},
       Known{0xFE534D42, "SMB2"},   Known{0x0BD00BD3, "Lustre"}, Known{0x19830326, "BeeGFS"},

@@ -24,22 +24,24 @@ namespace muster::launcher::sweep {
 
 class Journal {
  public:
-  // Makes the directory and a journal with these events. After a crash during this call the directory has no
-  // journal. kInvalidArgument: the directory has one already, or is on a network file system, where two hosts
-  // would not see each other's locks. kFenced: another process is the controller.
+  // Makes the directory, and in it a journal with these events. If it crashes before it returns, the
+  // directory has no journal. Returns kInvalidArgument if the directory already has one. Also returns it for
+  // a network file system, because there two hosts would not see each other's locks. Returns kFenced if
+  // another process is the controller.
   static Expected<Journal> create(const std::string& directory, const nlohmann::ordered_json& definition,
                                   std::span<const Event> events = {});
-  // For the controller that continues the sweep. kNotFound: the directory has no journal. kCorrupt: the file
-  // is damaged.
+  // Opens the journal for the controller that continues the sweep. Returns kNotFound if the directory has no
+  // journal, and kCorrupt if the file is damaged.
   static Expected<Journal> open(const std::string& directory);
-  // For everybody else, also while a controller writes and from a directory that may only be read.
+  // Opens the journal for everybody except the controller. This works while a controller writes, and even if
+  // the directory may only be read.
   static Expected<Journal> read(const std::string& directory);
 
-  // Returns when the disk has the event. After an error, end the sweep: a later open() finds the event or
-  // does not.
+  // Returns when the event is on the disk. If this fails, the sweep has to end. It is not known whether the
+  // event is in the journal, but a later open() finds out.
   Status add(const Event& event) { return add(std::span(&event, 1)); }
-  // Does the same for several events, with one wait for the disk. After a crash the journal has all of them
-  // or none.
+  // Adds several events, and waits for the disk only once. After a crash, the journal has all of them or
+  // none.
   Status add(std::span<const Event> events);
 
   // All events so far, in order.
@@ -62,7 +64,8 @@ class Journal {
   Database database_;
 };
 
-// The name of a network file system with this magic number (statfs(2)), such as "NFS"; empty: it is local.
+// Returns the name of a network file system, such as "NFS", from its magic number (statfs(2)). Returns an
+// empty text if the file system is local.
 std::string_view network_file_system(std::int64_t magic);
 
 }  // namespace muster::launcher::sweep

@@ -37,12 +37,13 @@ Status wait_for_end(const std::string& job_id, Duration limit) {
   }
 }
 
-// Hears what a run's ranks have written, as TrialRun hears it.
+// Reads what the ranks of a lost run have written, and makes the same reports of it as TrialRun would have
+// made.
 class RemainsReader {
  public:
   explicit RemainsReader(std::int64_t newest_step) : line_steps_(newest_step) {}
 
-  // Returns whether the rank has ended with 0. A torn last line ends the file.
+  // Returns whether the rank has ended with 0. If the last line is torn, reading ends before it.
   bool read_metrics(const std::string& path) {
     bool finished = false;
     const std::string text = text_of(path);

@@ -1,5 +1,5 @@
-// Reads the remains of a trial's run whose controller was killed: reports that the controller may not have
-// heard, and whether the program had ended.
+// Reads what is left of a run of a trial when its controller was killed. There may be reports that the
+// controller has not heard. It also finds out whether the program had ended.
 //
 // Reads the job's log directory on this machine. Blocking.
 #pragma once
@@ -19,9 +19,9 @@ struct LostRun {
   double ended_unix = 0;  // when its ranks last wrote, in s since 1970; 0: they have written nothing
 };
 inline constexpr Duration kLostRunLimit = std::chrono::seconds(30);
-// Printed lines without a step count on from `newest_step`, as in TrialRun. Waits for the processes of the
-// job: their agents end them. kUnavailable names those that are left after `limit`. A file that is missing or
-// torn has no reports.
+// Reads what a lost run has left. Printed lines without a step count on from `newest_step`, as in TrialRun.
+// First waits for the processes of the job, which are ended by their agents. If some are left after `limit`,
+// returns kUnavailable and names them. If a file is missing or torn, it counts as a file without reports.
 Expected<LostRun> read_lost_run(const std::string& job_directory, std::int32_t world_size,
                                 std::int64_t newest_step, Duration limit = kLostRunLimit);
 

@@ -14,7 +14,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Marks a word that Python reads as a number, and JSON does not know. one_line() keeps the mark out of texts.
+// This marks a word that Python reads as a number, but JSON does not know. No text contains the mark, because
+// one_line() removes it.
 constexpr char kMark = '\x01';
 
 ordered_json number_json(double number) {
@@ -67,7 +68,8 @@ ordered_json whole_range(const Parameter& parameter, bool logarithmic) {
                                           {"high", static_cast<std::int64_t>(parameter.high)}});
 }
 
-// Optuna warns if the range is not a multiple of the step, which it finds out in decimals.
+// Returns the end of the range, rounded down to a multiple of the step. Optuna warns if it is not a multiple.
+// It checks this with decimal numbers.
 double last_step(const Parameter& parameter) {
   constexpr double kRounding = 1e-9;
   const double count = std::floor((parameter.high - parameter.low) / parameter.step + kRounding);
@@ -96,7 +98,7 @@ ordered_json distribution_of(const Parameter& parameter) {
   return distribution("CategoricalDistribution", {{"choices", std::move(choices)}});
 }
 
-// Optuna's internal representation: of a choice its number.
+// Returns the value in Optuna's internal form. For a choice, this is the number of the choice.
 double internal_of(const Parameter& parameter, const Value& value) {
   if (parameter.kind == Parameter::Kind::kChoice || parameter.kind == Parameter::Kind::kConstant)
     return static_cast<double>(std::ranges::find(parameter.choices, value) - parameter.choices.begin());
@@ -105,7 +107,7 @@ double internal_of(const Parameter& parameter, const Value& value) {
   return real == nullptr ? 0 : *real;
 }
 
-// nullopt: not all objectives have a value that Optuna takes for a result.
+// Returns nullopt if an objective has no value that Optuna accepts as a result.
 std::optional<std::vector<double>> results_of(const Trial& trial, const std::vector<Objective>& objectives) {
   std::vector<double> results;
   for (const Objective& objective : objectives) {

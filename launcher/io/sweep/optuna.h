@@ -1,8 +1,9 @@
-// Exchange with Optuna 5.0: writes a sweep to the file of its journal storage (JournalFileBackend), and reads
-// such a file, also one that Optuna still writes to.
+// Exchanges sweeps with Optuna 5.0. It writes a sweep to a file that Optuna's journal storage
+// (JournalFileBackend) can read. It also reads such a file, even while Optuna is still writing to it.
 //
-// Optuna has no paused or infeasible trials: they become PRUNED and FAIL, and an attribute keeps the state
-// for the way back; another one keeps the space. Functions block while the disk does; no threads.
+// Optuna has no paused or infeasible trials. These become PRUNED and FAIL. An attribute keeps their state, so
+// that it is known when the file is read back. Another attribute keeps the space. Functions block while the
+// disk does; no threads.
 #pragma once
 
 #include <string>
@@ -23,21 +24,24 @@ struct OptunaStudy {
   double began_unix = 0;  // the time 0 of the history
 };
 
-// The lines of the file. A parameter without a range, kNormal, gets one of ten standard deviations.
+// Returns the lines of the file. A parameter of the kind kNormal has no range. Its range becomes ten standard
+// deviations.
 std::string as_optuna_journal(const OptunaStudy& study, const std::vector<Trial>& trials);
 // Makes the file; an error if it exists.
 Status write_optuna_journal(const std::string& path, const OptunaStudy& study,
                             const std::vector<Trial>& trials);
 
 struct ImportedStudy {
-  // Metrics without a name are called `value`, or `value_0`, `value_1`, ...
+  // If a study has metrics without names, they are called `value`, or `value_0`, `value_1` and so on.
   OptunaStudy study;
-  // The history of its trials. A trial that Optuna still runs is left running.
+  // The history of the study's trials. If Optuna is still running a trial, the trial counts as running here,
+  // too.
   std::vector<Event> events;
 };
-// `name`: of the study; empty: the only one. The space has the widest range of each parameter, and no
-// conditions: Optuna does not know when a parameter exists. A whole number with steps is a choice if it has
-// up to 256 values, otherwise any whole number of its range. Errors name the line or the parameter.
+// Reads a study from the text of Optuna's journal. `name` is the name of the study. If it is empty, there
+// must be only one study. The space has the widest range of each parameter. It has no conditions, because
+// Optuna does not know when a parameter exists. A whole number with steps becomes a choice if it has at most
+// 256 values. Otherwise it becomes any whole number in its range. Errors name the line or the parameter.
 Expected<ImportedStudy> parse_optuna_journal(std::string_view text, const std::string& name);
 Expected<ImportedStudy> read_optuna_journal(const std::string& path, const std::string& name);
 

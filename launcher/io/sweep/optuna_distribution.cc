@@ -41,7 +41,8 @@ Distribution distribution_in(const std::string& text) {
     for (const auto& choice : attributes.at("choices")) found.choices.push_back(choice_in(choice));
     return found;
   }
-  // Names of before Optuna 3.0: IntUniformDistribution, DiscreteUniformDistribution (`q`), ...
+  // Before version 3.0, Optuna had other names: IntUniformDistribution, DiscreteUniformDistribution (with
+  // `q`), and so on.
   if (name.starts_with("Int")) found.type = Distribution::Type::kWhole;
   found.low = attributes.at("low").get<double>();
   found.high = attributes.at("high").get<double>();

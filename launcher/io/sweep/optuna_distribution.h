@@ -1,5 +1,5 @@
-// A distribution of a parameter as Optuna's files describe it, also those of versions before 3.0, and the
-// parameter of a space that it becomes.
+// The distribution of a parameter, as the files of Optuna describe it. Files of versions before 3.0 are read,
+// too. The distribution becomes a parameter of a space.
 //
 // For optuna_import.cc. Pure.
 #pragma once
@@ -21,12 +21,13 @@ struct Distribution {
   std::vector<Value> choices{};
 };
 
-// Throws nlohmann::ordered_json::exception if the text is not a distribution.
+// Reads the text as a distribution. If it is not one, throws nlohmann::ordered_json::exception.
 Distribution distribution_in(const std::string& text);
-// The value that a program got; `internal`: as files have it, of a choice its number.
+// Returns the value that the program got. `internal` is the value as Optuna's files have it. For a choice,
+// this is the number of the choice.
 Value external_value(const Distribution& distribution, double internal);
-// Optuna lets the range of a number, but not its kind, change from trial to trial. `all` becomes the range
-// that has both. false: the kinds differ.
+// Optuna lets the range of a number change from trial to trial, but not its kind. Extends the range of `all`,
+// so that it includes that of `other`. Returns false if the two are of different kinds.
 bool widen(Distribution& all, const Distribution& other);
 Parameter parameter_of(const std::string& name, const Distribution& distribution);
 

@@ -22,7 +22,8 @@ using optuna::member;
 
 // ---- Python's JSON ----
 
-// Quotes the words that Python's json module writes for numbers that JSON does not have.
+// JSON does not have some numbers, but Python's json module writes words for them. This puts these words into
+// quotes.
 std::string as_json(std::string_view line) {
   std::string text;
   bool in_string = false;
@@ -48,7 +49,7 @@ std::string as_json(std::string_view line) {
   return text;
 }
 
-// Throws ordered_json::exception if it is not a number.
+// Reads a number. If it is not one, throws ordered_json::exception.
 double real_in(const ordered_json& json) {
   if (json == optuna::kNaN) return std::numeric_limits<double>::quiet_NaN();
   if (json == optuna::kInfinity) return std::numeric_limits<double>::infinity();
@@ -116,8 +117,8 @@ void set_parameter(LoggedTrial& trial, const std::string& name, const ordered_js
   trial.distributions.emplace_back(name, read);
 }
 
-// Applies operations as Optuna's JournalStorageReplayResult does: those that come too late, or for a study or
-// trial that does not exist, are lost races and change nothing.
+// Applies operations in the same way as Optuna's JournalStorageReplayResult. Some operations come too late,
+// or are for a study or a trial that does not exist. They have lost a race, and change nothing.
 class Replay {
  public:
   // Throws ordered_json::exception if the record is not one of Optuna's.

@@ -15,12 +15,13 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// Runs are closed a little later, because the next trials start first.
+// The next trials start first. Runs that have ended are closed this much later.
 constexpr auto kClosingPeriod = std::chrono::milliseconds(8);
 constexpr auto kLastClosingPeriod = std::chrono::milliseconds(1);
-// Reports from which nothing follows wait so long for others: one wait for the disk is enough for all.
+// If nothing follows from a report, it waits this long for others. Then all of them wait for the disk
+// together.
 constexpr auto kReportPeriod = std::chrono::milliseconds(100);
-// A start that takes longer than this waits for something else than this process.
+// A start that takes longer than this is waiting for something else, and not for this process.
 constexpr Duration kStartLimit = std::chrono::milliseconds(5);
 
 }  // namespace
@@ -67,7 +68,7 @@ void SweepRun::add_slot(const Berth& berth) {
   perform(sweep_.add_slot(slot_count_++, berth.place, age(), std::move(hosts)));
 }
 
-// Nothing follows from an event before the disk has it.
+// First writes the events to the disk. Before that, nothing that follows from them is done.
 void SweepRun::perform(SweepDecisions decisions) {
   if (failure_) return;
   const bool waits =
@@ -146,8 +147,9 @@ void SweepRun::perform(const StartRun& start) {
   started.begin();
 }
 
-// When several trials end together, starts their successors one after the other. If all started together on a
-// few processors, each start would take as long as all of them; and these trials would end together again.
+// When several trials end together, this function starts their successors one after the other. If it started
+// all of them together on a few processors, each start would take as long as all of them, and these trials
+// would end together again.
 void SweepRun::handle_ends() {
   while (!ends_.empty() && may_start()) {
     End next = std::move(ends_.front());
@@ -183,7 +185,8 @@ void SweepRun::handle(End end) {
   if (closing_.size() == 1 || runs_.empty()) close_soon();
 }
 
-// Hosts that had no trial, or only one together with a lost host.
+// Adds slots on hosts that have none that can take a trial. These hosts had no trial, or shared one with a
+// host that was lost.
 void SweepRun::use_idle_hosts() {
   for (const Berth& berth : parts_.more_berths(sweep_.taken_hosts(), sweep_.usable_count())) {
     if (over_ && !sweep_.lacks_hosts()) return;
@@ -192,7 +195,8 @@ void SweepRun::use_idle_hosts() {
   }
 }
 
-// Containers on hosts, and those in a network of their trial, are made for one trial.
+// Returns whether the agents stay when the trial of this plan has ended. Some containers serve one trial
+// only: those on other hosts, and those in a network that was made for the trial. All other agents stay.
 bool SweepRun::keeps_agents(const Plan& plan) {
   if (!plan.remote.in_containers()) return true;
   if (plan.remote.bootstrap != BootstrapKind::kDocker) return false;
@@ -211,8 +215,8 @@ void SweepRun::perform(const SweepOver& action) {
   over_ = action.reason;
 }
 
-// Without its journal, or a place for a trial's files, a sweep cannot go on. The next `launch sweep resume`
-// finds these runs lost.
+// A sweep cannot go on without its journal, or without a place for a trial's files. So this ends all runs.
+// The next `launch sweep resume` treats them as lost.
 void SweepRun::end_at_once(const Error& why) {
   failure_ = why;
   over_ = "";
@@ -241,7 +245,7 @@ void SweepRun::read_signals() {
   if (!children || !parts_.local) return;
   const std::vector<ChildEnd> ends = reap_children();
   agents_.hear_ends(ends);
-  // A run that ends starts the next one in the same slot.
+  // When a run ends, the next run begins in the same slot. This changes runs_, so the loop needs a copy.
   std::vector<TrialRun*> runs;
   for (const auto& [slot, run] : runs_) runs.push_back(run.get());
   for (const auto& run : closing_) runs.push_back(run.get());
@@ -261,7 +265,7 @@ void SweepRun::interrupt(int signal) {
   perform(sweep_.cancel("stopped by " + std::string(signal_name(signal))));
 }
 
-// Runs later: a run that has ended is still calling this object.
+// This runs later, because the run that has ended is still calling this object.
 void SweepRun::close_soon() {
   closing_timer_.expires_after(runs_.empty() ? kLastClosingPeriod : kClosingPeriod);
   closing_timer_.async_wait([this](const boost::system::error_code& error) {

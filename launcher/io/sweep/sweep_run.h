@@ -1,7 +1,8 @@
-// Carries out a sweep on this machine: journals its decisions, starts and ends the runs of its trials, and
-// passes their reports on.
+// Carries out a sweep on this machine. It writes the decisions to the journal, starts and ends the runs of
+// trials, and passes their reports on.
 //
-// Decides nothing: sweep.h does. One thread, which run() keeps until the sweep is over; the parts outlive it.
+// It decides nothing; sweep.h does. One thread, which run() keeps until the sweep is over; the parts outlive
+// it.
 #pragma once
 
 #include <deque>
@@ -35,13 +36,14 @@ class SweepRun {
     double age = 0;  // of the sweep when run() begins: s
     // Returns when the events are on the disk.
     std::function<Status(std::span<const Event> events)> keep;
-    // Packs more trials on hosts that are not `taken`, for a sweep that has `slots` slots already. The
-    // numbers of the new slots follow those of the old ones.
+    // Returns places for more trials, on hosts that are not in `taken`. The sweep already has `slots` slots.
+    // The numbers of the new slots follow those of the old ones.
     std::function<std::vector<Berth>(const std::set<std::string>& taken, std::size_t slots)> more_berths;
-    // Makes the run's directory, and its plan. An error ends the sweep: another trial would not fare better.
+    // Makes the directory of the run, and its plan. An error ends the sweep, because it would happen to other
+    // trials, too.
     std::function<Expected<Plan>(const StartRun& start)> prepare;
     std::function<std::string(const StartRun& start)> log_directory_flag;  // as in Outcome
-    // Called when the events are on the disk, before what follows from them begins.
+    // Called when the events are on the disk. Nothing that follows from the events has begun yet.
     std::function<void(std::span<const Event> events)> show;
     std::function<void(const std::string& what)> say;  // a line for the user
   };
@@ -54,7 +56,7 @@ class SweepRun {
   // error: the journal or a run's directory cannot be written, or a host refused a run for what the user has
   // given (kInvalidArgument); everything was ended.
   Expected<std::string> run(const std::vector<Berth>& berths);
-  // The signal that ended the sweep; 0: none.
+  // Returns the signal that ended the sweep. Returns 0 if no signal did.
   int signal() const { return signal_; }
   double age() const { return parts_.age + in_seconds(Clock::now() - started_); }  // s
 
@@ -74,7 +76,7 @@ class SweepRun {
   void handle_ends();
   void handle(End end);
   bool may_start() const;
-  // Whether the agents of such a job can serve the next one.
+  // Returns whether the agents of a job with this plan can also serve the next job.
   bool keeps_agents(const Plan& plan);
   bool keep(std::vector<Event> events);
   void keep_soon();

@@ -14,7 +14,7 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// The end of the trial's session. A trial that runs, or may run again, has none.
+// Returns the record that ends the trial's session. If the trial runs or may run again, returns "".
 std::string end_record(const Trial& trial, double began_unix) {
   using event_records::SessionEnd;
   const bool failed = trial.state == TrialState::kFailed || trial.state == TrialState::kInfeasible;

@@ -1,5 +1,5 @@
-// Writes a sweep as TensorBoard reads it: a run for each trial, with its values over the steps, and its
-// parameters for the tab HPARAMS.
+// Writes a sweep in the form that TensorBoard reads. There is a run for each trial. It has the trial's values
+// over the steps, and its parameters for the tab HPARAMS.
 //
 // Blocking.
 #pragma once
@@ -12,8 +12,9 @@
 
 namespace muster::launcher::sweep {
 
-// Writes DIRECTORY/trial-0007/events.out.tfevents.BEGAN.muster for each trial that has begun, and replaces
-// the files of an earlier call. `history`: after these events. `began_unix`: the time 0 of both.
+// Writes a file DIRECTORY/trial-0007/events.out.tfevents.BEGAN.muster for each trial that has begun. It
+// replaces the files of an earlier call. `history` is the state after all `events`. `began_unix` is the time
+// at which the sweep began. The times in both are counted from it.
 Status write_tensorboard(const std::string& directory, const History& history, std::span<const Event> events,
                          double began_unix);
 

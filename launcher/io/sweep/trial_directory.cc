@@ -32,7 +32,8 @@ bool is_gone(const std::error_code& error) {
   return error == std::errc::no_such_file_or_directory;
 }
 
-// Links the files in a directory, except the one called `left_out`. Files may vanish meanwhile.
+// Links the files of a directory, except the one called `left_out`. Other processes may remove files at the
+// same time.
 std::error_code link_files(const fs::path& from, const fs::path& to, std::string_view left_out = "") {
   std::error_code error;
   fs::create_directories(to, error);
@@ -49,7 +50,8 @@ std::error_code link_files(const fs::path& from, const fs::path& to, std::string
   return error;
 }
 
-// The manifest is linked last, as it is removed first: if it is there, nothing had been removed before.
+// The manifest is the first file that the donor removes. So this links it last: if it is still there, all
+// other files were there when they were linked.
 std::error_code link_checkpoint(const CheckpointDirectory& donor, const CheckpointDirectory& mine,
                                 CheckpointId id) {
   const fs::path manifest = donor.manifest_path(id);
@@ -60,8 +62,9 @@ std::error_code link_checkpoint(const CheckpointDirectory& donor, const Checkpoi
   return error;
 }
 
-// Links the newest checkpoint that counts, and the attempt files, without which it would not. They come last:
-// a checkpoint of a newer attempt than these would not count.
+// Links the newest checkpoint that counts. Also links the attempt files, because without them the checkpoint
+// would not count. They are linked last. If the checkpoint came after them, it might belong to a newer
+// attempt than they do, and would not count.
 Status link_newest_checkpoint(const std::string& from, const std::string& to) {
   const CheckpointDirectory donor(from);
   std::error_code error;
@@ -84,7 +87,8 @@ bool is_own_file(const std::string& name) {
          !parse_directory_name(name);
 }
 
-// Copies the checkpoints of a program that has its own format: it may write into a file that is there.
+// Some programs have a checkpoint format of their own. Their files are copied and not linked, because a
+// program may write into a file that exists.
 Status copy_own_files(const std::string& from, const std::string& to) {
   std::error_code error;
   for (fs::directory_iterator next(from, error); !error && next != fs::directory_iterator();

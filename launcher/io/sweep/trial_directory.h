@@ -1,4 +1,5 @@
-// The directories of a sweep's trials: SWEEP/trials/0007, with the trial's parameters, checkpoints and runs.
+// Makes the directories of a sweep's trials. A directory such as SWEEP/trials/0007 has the parameters, the
+// checkpoints and the runs of one trial.
 //
 // Blocking. Errors are one line that names the file.
 #pragma once
@@ -13,7 +14,8 @@
 namespace muster::launcher::sweep {
 
 std::string trial_directory(const std::string& sweep_directory, std::int32_t trial);
-// `given`: the directory that --checkpoint-dir names; empty: the checkpoints are in the trial's directory.
+// Returns the directory of the trial's checkpoints. `given` is the directory that --checkpoint-dir names. If
+// it is empty, the checkpoints are in the trial's directory.
 std::string checkpoints_of(const std::string& sweep_directory, std::int32_t trial, const std::string& given);
 
 // Makes the trial's directory and params.json in it, if they are missing or old.
@@ -25,7 +27,8 @@ Status make_trial_directory(const std::string& directory, const Point& point);
 // repeat the call. A donor without checkpoints leaves none.
 Status take_over_checkpoints(const std::string& mine, const std::string& donors, const StartRun& start);
 
-// Both, as far as this run needs them. A crash may repeat the call. `given`: as for checkpoints_of().
+// Prepares the directory of the trial for this run. Does what is needed of the two functions above. A crash
+// may repeat the call. `given` has the same meaning as for checkpoints_of().
 Status prepare_trial(const std::string& sweep_directory, const std::string& given, const StartRun& start);
 
 }  // namespace muster::launcher::sweep

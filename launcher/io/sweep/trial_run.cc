@@ -9,8 +9,8 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// GPUs, torch's allocator, Python and C++ report that memory is used up as an exception, which the kernel's
-// counters do not show.
+// The kernel's counters do not show everything. If memory is used up, GPUs, torch's allocator, Python and C++
+// report an exception.
 bool tells_of_memory(const Verdict& verdict) {
   constexpr std::string_view kMarks[] = {"out of memory", "can't allocate memory", "MemoryError",
                                          "std::bad_alloc"};
@@ -18,7 +18,7 @@ bool tells_of_memory(const Verdict& verdict) {
   return std::ranges::any_of(kMarks, [&text](std::string_view mark) { return text.contains(mark); });
 }
 
-// The cause, and the last line that the program printed: usually it says why.
+// Returns the cause, and the last line that the program printed. This line usually says why it ended.
 std::string text_of_end(const Verdict& verdict) {
   const bool has_line =
       verdict.culprit && verdict.culprit->exception.empty() && !verdict.culprit->last_lines.empty();
@@ -71,7 +71,8 @@ void TrialRun::end(bool save, const std::string& why) {
   job_.launcher().cancel(/*now=*/!save);
 }
 
-// `launch cancel` makes a job fail with 130. A job that its sweep has ended did what it was to do.
+// A job that was cancelled by `launch cancel` fails with 130. But if the sweep itself has ended this job, the
+// job did what it had to do. So its verdict is another one then.
 Verdict TrialRun::reported_verdict() const {
   Verdict verdict = job_.job().verdict();
   if (verdict.kind != Verdict::Kind::kCancelled || ended_for_.empty()) return verdict;
@@ -82,7 +83,7 @@ Verdict TrialRun::reported_verdict() const {
   return verdict;
 }
 
-// Posted, because the agents are told to leave after this call.
+// The agents are told to leave only after this call. So the rest is posted, and runs after that.
 void TrialRun::leave() {
   if (parts_.kept != nullptr) return;
   asio::post(parts_.context, [this] {
@@ -99,7 +100,8 @@ void TrialRun::tell_end() {
   parts_.ended(end, text_of_end(verdict), lost ? job_.job().names().host_of(*verdict.node) : "");
 }
 
-// The context still works for the job when this is called: it closes in the next turn.
+// When this is called, the context is still working for the job. So the job is closed in the next turn of the
+// context.
 void TrialRun::finish() {
   asio::post(parts_.context, [this] {
     over_at_ = Clock::now();
@@ -127,7 +129,7 @@ void TrialRun::write_report() {
                         .log_directory_flag = parts_.log_directory_flag,
                         .names = job.names(),
                         .has_output = true};
-  // The sweep's journal is what must survive a crash.
+  // Only the journal of the sweep has to survive a crash. So this file is not synced.
   const std::string path = plan_.job.log_directory + "/report.json";
   UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   const Status written = file ? write_all(file.get(), report_as_json(outcome), path)

@@ -1,7 +1,7 @@
 // One run of a trial: an ordinary job in this process, with its own log directory, report and journal.
 //
-// Its lines do not go to the terminal: metrics in them are passed on, and the launcher's own lines are kept.
-// One thread; the parts outlive it.
+// Lines of its workers do not go to the terminal, but metrics in them are passed on. The launcher's own lines
+// are kept in a file. One thread; the parts outlive it.
 #pragma once
 
 #include <functional>
@@ -30,24 +30,26 @@ class TrialRun {
     std::function<void()> started;   // the program is told to start, not for the first time if it restarts
     // A report of any rank.
     std::function<void(std::int64_t step, std::map<std::string, double> values)> reported;
-    // The program has ended, and no process of it is left. `agents` can be given the next trial, and `kept`
-    // are back; other agents are still leaving. `text`: one clause for people. `lost_host`: if a node is lost
-    // that is on a host, its name.
+    // Called when the program has ended and no process of it is left. The next trial can use `agents`. Agents
+    // that stay have gone back to `kept`, but other agents are still leaving. `text` is one clause for
+    // people. If a node on a host was lost, `lost_host` is the name of the host.
     std::function<void(RunEnd end, std::string text, const std::string& lost_host)> ended;
     std::function<void(const std::string& what)> say;  // a line for the user
   };
-  // Printed lines without a step count on from `newest_step` (LineSteps); -1: from the beginning.
+  // Programs can print lines of metrics without a step. Such lines count on from `newest_step` (see
+  // LineSteps). If it is -1, they count from the beginning.
   TrialRun(Plan plan, Parts parts, std::int64_t newest_step);
   TrialRun(const TrialRun&) = delete;
   TrialRun& operator=(const TrialRun&) = delete;
 
   void begin() { job_.begin(); }
-  // Ends the run as `launch cancel` does. `save`: all ranks save first, if they can. `why`: for the job's
-  // report, which does not call this a failure.
+  // Ends the run as `launch cancel` does. If `save` is true, all ranks save first, if they can. `why` is for
+  // the job's report. The report does not call this end a failure.
   void end(bool save, const std::string& why);
   void hear_ends(const std::vector<ChildEnd>& ends) { job_.hear_ends(ends); }
-  // Call now and then after `ended`; the next trial need not wait for it. Writes the report once the agents
-  // have left. Returns whether nothing of the run uses the context any more: then destroy the run.
+  // Call this from time to time after `ended` was called. The next trial need not wait for it. It writes the
+  // report when the agents have left. If nothing of the run uses the context any more, it returns true. Then
+  // destroy the run.
   bool close();
   // Whether a host lacks what the user has to give it, such as the directory of the checkpoints: then the
   // other trials cannot start there either.

@@ -38,7 +38,7 @@ void Caller::finish() {
   if (!writing_) close();
 }
 
-// Closes the socket, and so ends the current wait, after the limit.
+// Closes the socket after the limit. This ends the wait that is going on then.
 void Caller::limit_time() {
   timer_.expires_after(kCallerPatience);
   timer_.async_wait([self = shared_from_this()](const boost::system::error_code& cancelled) {
@@ -125,8 +125,8 @@ awaitable<void> ControlSocket::serve(std::shared_ptr<Caller> caller) {
   const auto line = co_await read_line(caller);
   if (line) {
     on_request_(*line, caller);
-    // Waits until the caller disconnects or finish() closes the socket. Reads nothing that the caller still
-    // sends.
+    // Waits until the caller disconnects, or until finish() closes the socket. If the caller still sends
+    // something, it is not read.
     boost::system::error_code error;
     co_await caller->socket_.async_wait(asio::local::stream_protocol::socket::wait_error,
                                         asio::redirect_error(asio::use_awaitable, error));

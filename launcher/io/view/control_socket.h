@@ -1,9 +1,10 @@
 // control.sock in a job's directory: a running launcher answers requests about the job there.
 //
 // A caller sends one line of JSON and gets lines of JSON; the launcher closes the connection after the last
-// line. Only processes of the same user or of root may ask. Never blocks: disconnects callers that are slow,
-// silent or flood it, and serves at most kCallerLimit at once. The path can be longer than the kernel allows
-// for a socket's name. Must live as long as the task group that it was opened with. One thread.
+// line. Only processes of the same user or of root may ask. Never blocks. A caller is disconnected if it is
+// slow or silent, or if it sends too much. At most kCallerLimit callers are served at once. The path can be
+// longer than the kernel allows for a socket's name. This object must live as long as the task group that it
+// was opened with. One thread.
 #pragma once
 
 #include <functional>
@@ -21,7 +22,7 @@ class Caller : public std::enable_shared_from_this<Caller> {
  public:
   // `line` includes its newline. Does nothing once the caller has left.
   void send(std::string_view line);
-  // Call after the last line: closes the connection when everything is written.
+  // Call after the last line. When everything is written, the connection is closed.
   void finish();
 
  private:
@@ -44,7 +45,7 @@ class Caller : public std::enable_shared_from_this<Caller> {
 class ControlSocket {
  public:
   static constexpr int kCallerLimit = 16;
-  // Called when a caller has sent its line. `line` lacks the newline.
+  // Called when a caller has sent its line. `line` does not contain the newline.
   using OnRequest = std::function<void(const std::string& line, std::shared_ptr<Caller> caller)>;
   // Binds the socket, and serves callers from now on.
   static Expected<std::unique_ptr<ControlSocket>> open(const asio::any_io_executor& executor,
@@ -68,8 +69,8 @@ class ControlSocket {
   int caller_count_ = 0;
 };
 
-// The address of DIRECTORY/control.sock for a path of any length: it goes through a descriptor of the
-// directory, which must stay open until the address has been used.
+// The address of DIRECTORY/control.sock. `path` goes through a descriptor of the directory, so the
+// directory's own path can have any length. Keep the descriptor open until the address has been used.
 struct ControlAddress {
   UniqueFd directory;
   std::string path;

@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-// Agents measure the ranks' usage for this long after the latest request.
+// If nobody requests the usage of the ranks for this long, agents stop measuring it.
 constexpr Duration kUsageLinger = std::chrono::seconds(5);
 
 std::string line_of(const json& answer) {
@@ -103,7 +103,7 @@ void Enquiries::hear(const wire::WorkerStacks& stacks) {
   end_dumps();
 }
 
-// Ends the dumps that are complete or have reached their deadline.
+// Ends each dump that is complete, or whose deadline has passed.
 void Enquiries::end_dumps() {
   std::erase_if(dumps_, [this](const Dump& dump) {
     if (!dump.missing.empty() && dump.deadline > time_.now()) return false;

@@ -1,7 +1,8 @@
 // Answers requests to a running job's launcher: status, top, nodes, add_nodes, dump, cancel.
 //
-// Talks JSON over the control socket (docs/protocol.md) and calls the launcher through a few functions.
-// Passes on stacks as they arrive; names the ranks that have not answered in time. One thread.
+// It talks JSON over the control socket (docs/protocol.md), and calls the launcher through a few functions.
+// Stacks are passed on when they arrive. At the end, it names the ranks that have not answered in time. One
+// thread.
 #pragma once
 
 #include <functional>
@@ -25,19 +26,20 @@ class Enquiries {
 
   struct Answers {
     std::function<JobStatus()> status;
-    // Stops the job. Lets the job save first if all ranks can, unless `now` is true.
+    // Stops the job. If all ranks can save, it lets the job save first. It does not if `now` is true.
     std::function<void(bool now)> cancel;
     // Asks all agents for the stacks of their workers. Returns the ranks that will answer.
     std::function<std::vector<Rank>()> ask_for_stacks;
     std::function<NodeList()> nodes;
-    // Adds hosts. Returns a line for the user; an error says why not. `now`: whether the new hosts take part
-    // after the next commit, and not only after the next restart.
+    // Adds hosts. Returns a line for the user, or an error that says why the hosts cannot be added. If `now`
+    // is true, the new hosts take part after the next commit of a checkpoint. Otherwise they take part after
+    // the next restart.
     std::function<Expected<std::string>(const std::string& hosts, bool now)> add_nodes;
   };
   Enquiries(asio::io_context& context, net::Time& time, Answers answers);
-  // Errors: the socket cannot be created. The job can go on without it.
+  // Creates the socket. If this is not possible, returns an error. The job can go on without the socket.
   Status open(const std::string& directory);
-  // Ends all conversations. They have ended once closed() is true: run the context until then.
+  // Begins to end all conversations. When they have ended, closed() is true. Run the context until then.
   void close() { tasks_.cancel(); }
   bool closed() const { return tasks_.empty(); }
   void hear(const wire::WorkerStacks& stacks);

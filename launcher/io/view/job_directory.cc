@@ -31,7 +31,8 @@ Status make_job_directory(const std::string& path) {
   return {};
 }
 
-// Does not sync the file, because that would delay the start. Other hosts see the file once it is closed.
+// Writes the file, but does not sync it, because that would delay the start. When the file is closed, other
+// hosts see it.
 Expected<std::string> leave_nonce(const std::string& directory) {
   std::uint64_t random[2] = {};
   CHECK(getrandom(random, sizeof random, 0) == sizeof random, "errno {}", errno);

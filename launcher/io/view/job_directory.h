@@ -1,7 +1,7 @@
-// Creates the directory of one job's logs and report, and the job's unique name.
+// Creates the unique name of a job, and the directory for its logs and its report.
 //
-// Two launches never share a directory: the name is new each time, and creating the directory fails if it
-// exists. Blocking.
+// Two launches never share a directory. The name is new each time, and if the directory exists, it cannot be
+// created. Blocking.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace muster::launcher {
 
-// Returns `name` followed by random digits. Without a name, date and time take its place.
+// Returns `name` followed by random digits. If there is no name, date and time take its place.
 std::string make_job_id(const std::string& name);
 
 // Creates the directory and its parents.
 Status make_job_directory(const std::string& path);
 
-// Writes 32 random hexadecimal digits into wire::kLogNonceFile there. An agent on another host that reads the
-// same digits shares the directory. Returns the digits.
+// Writes 32 random hexadecimal digits into the file wire::kLogNonceFile there, and returns them. If an agent
+// on another host reads the same digits, it shares the directory.
 Expected<std::string> leave_nonce(const std::string& directory);
 
 }  // namespace muster::launcher

@@ -51,7 +51,8 @@ Expected<JobEntry> read_job(const std::string& directory) {
   if (!record) return failure_within(directory + "/job.json", std::move(record));
   JobEntry job{.state = JobEntry::State::kLost, .record = std::move(*record)};
   job.record.directory = directory;  // it may have been moved
-  // First looks for the launcher, then for the report. If the launcher ends in between, its report is there.
+  // First looks whether the launcher lives, and then for the report. If the launcher ends between the two,
+  // the report is there.
   const auto alive = is_alive(job.record.launcher);
   if (const auto report = read_regular_file(directory + "/report.json", kReportLimitBytes)) {
     add_report(job, *report);

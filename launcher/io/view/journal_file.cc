@@ -50,7 +50,7 @@ void JournalFile::add(const Controller& self, const Event& event, TimePoint at, 
   }
   entries_.push_back({event, at, decisions});
   if (bytes_ < long_bytes_) return;
-  // journal_state() is the state after this event, so the old file gets the event.
+  // journal_state() is the state after this event. So the event still belongs into the old file.
   flush();
   file_->close();
   begin();

@@ -1,9 +1,10 @@
-// The file of a job's journal (core/journal/journal.h). The log files' thread writes it; only its user may
-// read it.
+// The file of a job's journal (core/journal/journal.h). The thread of the log files writes it. Only the user
+// who owns it may read it.
 //
-// Encodes the plan and the events after a short delay, so as not to hold up a start or restart. Renames a
-// long journal to journal.old, and begins a new one with the state of the core. If the disk is full or hangs,
-// warns once and ends the journal; the job goes on. One thread, the writer's executor's.
+// The plan and the events are encoded after a short delay, so that a start or restart does not have to wait.
+// When the journal is long, it is renamed to journal.old. A new one begins with the state of the core. If the
+// disk is full or hangs, this warns once and ends the journal. The job goes on. One thread, the writer's
+// executor's.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +56,8 @@ class JournalFile {
   About job_;
   Warn warn_;
   std::size_t long_bytes_;
-  // True once the journal has ended, and after this object's end. The writer, if a disk hangs, and an expired
-  // timer may still look at it then.
+  // True when the journal has ended, and when this object has been destroyed. After that, two others may
+  // still look at it: an expired timer, and the writer if a disk hangs.
   std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
   std::shared_ptr<net::LogWriter::File> file_;
   std::size_t bytes_ = 0;       // of the file

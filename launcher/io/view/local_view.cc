@@ -9,8 +9,8 @@ namespace muster::launcher {
 
 namespace {
 
-// Whether an action goes to launcher.log. Records go to events.jsonl; connections and looks for leftovers are
-// too frequent to be of interest.
+// Returns whether the action is written to launcher.log. Records are written to events.jsonl instead.
+// Connections and looks for leftovers are too frequent to be of interest.
 bool is_logged(const decltype(Decision::action)& action) {
   return !std::holds_alternative<Record>(action) && !std::holds_alternative<AcceptConnection>(action) &&
          !std::holds_alternative<CloseConnection>(action) &&

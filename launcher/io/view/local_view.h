@@ -1,5 +1,5 @@
-// The view of a job on this machine: a console, events.jsonl, launcher.log, and answers over the control
-// socket.
+// Shows a job on this machine. It has a console, events.jsonl and launcher.log, and gives answers over the
+// control socket.
 //
 // Decides nothing and never blocks. One thread; the parts outlive it.
 #pragma once
@@ -14,7 +14,8 @@ namespace muster::launcher {
 
 class LocalView final : public View {
  public:
-  // Writes its files into the plan's log directory. `quiet`: the console shows only the workers' output.
+  // The files are written into the log directory of the plan. If `quiet` is true, the console shows only the
+  // output of the workers.
   LocalView(Console& console, Enquiries& enquiries, net::LogWriter& files, const Plan& plan, bool quiet);
 
   void show(const Decision& decision, Duration age) override;
@@ -34,7 +35,7 @@ class LocalView final : public View {
   }
   void agent_closed(NodeId node) override { rank_logs_.agent_closed(node); }
   std::string logs_to_come() const override;
-  // Lines for the user about logs that are incomplete here.
+  // Returns lines that tell the user which logs are incomplete on this machine.
   std::vector<std::string> missing_logs() const { return rank_logs_.arrivals().missing(); }
 
  private:

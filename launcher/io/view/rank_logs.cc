@@ -6,7 +6,7 @@ namespace muster::launcher {
 
 void RankLogs::keep(NodeId node, Attempt attempt, const wire::LogPiece& piece, View::LogAnswer answer) {
   const auto arrival = arrivals_.on(node, attempt, piece);
-  // Tells the agent to send no more of this file: another node on the same host already sends it.
+  // Another node on the same host already sends this file. So the agent is told to send no more of it.
   if (!arrival) return answer({piece.rank, piece.file, piece.offset + piece.text.view().size(), true});
   const Key key{attempt, piece.rank, piece.file};
   auto found = copies_.find(key);
@@ -70,7 +70,7 @@ void RankLogs::written(const Key& key) {
   if (progress.closed) copies_.erase(found);
 }
 
-// No more pieces will arrive: closes the node's files as they are.
+// No more pieces will arrive, so this closes the node's files as they are.
 void RankLogs::agent_closed(NodeId node) {
   arrivals_.agent_closed(node);
   for (const auto& [key, copy] : copies_) {

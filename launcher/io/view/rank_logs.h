@@ -1,9 +1,9 @@
-// Copies the rank logs of hosts that do not share the log directory, into files with the names that the logs
-// would have in that directory.
+// Some hosts do not share the log directory. This copies the rank logs of these hosts into files in the log
+// directory, under the names that the logs would have there.
 //
-// The writer's thread appends to the files; each agent learns how much has been written. A full disk ends the
-// copies, with one warning; the job goes on. core/view/log_arrivals.h decides which bytes are new. One
-// thread, the writer's executor's; the writer outlives it.
+// The writer's thread appends to the files; each agent learns how much has been written. If the disk is full,
+// it warns once and copies no more, but the job goes on. core/view/log_arrivals.h decides which bytes are
+// new. One thread, that of the writer's executor; the writer outlives it.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ namespace muster::launcher {
 class RankLogs {
  public:
   using Say = std::function<void(const std::string& line)>;
-  // Creates files below `log_directory`; never writes to existing files. Keeps `limit_bytes` for each rank
-  // and attempt; 0: all bytes.
+  // Creates files below `log_directory`. Never writes to a file that exists. Keeps the last `limit_bytes`
+  // bytes for each rank and attempt. If it is 0, keeps all bytes.
   RankLogs(net::LogWriter& writer, std::string log_directory, std::int64_t limit_bytes, Say say)
       : writer_(writer),
         directory_(std::move(log_directory)),

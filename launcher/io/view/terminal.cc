@@ -22,7 +22,7 @@ namespace muster::launcher {
 
 namespace {
 
-// The longest wait for a terminal to take the last lines, when the job is over.
+// When the job is over, the terminal has to take the last lines. This is the longest time to wait for it.
 constexpr Duration kTerminalLimit = std::chrono::seconds(5);
 
 UniqueFd make_poller() {
@@ -31,7 +31,7 @@ UniqueFd make_poller() {
   return poller;
 }
 
-// For a regular file epoll_ctl() fails; files are always ready.
+// For a regular file, epoll_ctl() fails. This does no harm, because files are always ready.
 void wait_for(int poller, int fd) {
   epoll_event event{.events = EPOLLOUT | EPOLLONESHOT, .data = {.fd = fd}};
   if (epoll_ctl(poller, EPOLL_CTL_MOD, fd, &event) != 0) epoll_ctl(poller, EPOLL_CTL_ADD, fd, &event);
@@ -47,8 +47,8 @@ Sink::Sink(int fd) : fd_(fd), is_terminal_(isatty(fd) != 0) {
   } else if (S_ISSOCK(status.st_mode)) {
     kind_ = Kind::kSocket;
   } else {
-    // Opens the pipe or terminal again, to get flags of its own. That fails after su, or if the pipe has no
-    // reader.
+    // Opens the pipe or terminal once more, because it needs flags of its own. This fails after su, and if a
+    // pipe has no reader.
     own_.reset(
         open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (!own_) return;
@@ -115,7 +115,7 @@ bool Sink::write_some() {
     const ssize_t put = write_once(queue_.front());
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-    // No reader is left, or the disk is full: drop the text, so that the job goes on.
+    // Either no reader is left, or the disk is full. The text is dropped, so that the job goes on.
     if (put < 0 && failure_ == 0) failure_ = errno;
     consume(put < 0 ? queue_.front().size() : static_cast<std::size_t>(put));
   }
@@ -129,7 +129,7 @@ ssize_t Sink::write_once(std::string_view bytes) const {
     case Kind::kSocket: return ::send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     case Kind::kShared: break;
   }
-  // A pipe that is writable for poll() takes PIPE_BUF bytes without blocking.
+  // If poll() says that a pipe is writable, it takes PIPE_BUF bytes without blocking.
   pollfd ready{.fd = fd_, .events = POLLOUT, .revents = 0};
   if (poll(&ready, 1, 0) == 0) {
     errno = EAGAIN;
@@ -187,7 +187,7 @@ bool Terminal::takes(int stream, Duration period) const {
   return sink_of(stream).alive_at(now) + period >= now;
 }
 
-// Shows the lines that have waited long enough for equal lines of other ranks.
+// Shows the lines that have waited long enough. Lines wait in case other ranks write the same text.
 void Terminal::show_folded(TimePoint now) {
   while (const auto line = fold_.take(now)) {
     clear_progress();
@@ -252,7 +252,7 @@ void Terminal::write() {
 }
 
 void Terminal::wait_for_readers() {
-  // Leaves out empty queues: their descriptors would be ready all the time.
+  // Skips empty queues. Their descriptors would be ready all the time, because there is nothing to write.
   for (const Sink* sink : {&out_, &err_}) {
     if (!sink->empty()) wait_for(poller_.native_handle(), sink->fd());
   }
@@ -273,7 +273,7 @@ void Terminal::flush(const Patience& patience) {
   for (Sink* each : {&out_, &err_}) each->tell_dropped();
   const TimePoint begin = Clock::now();
   bool hurried = false;
-  // True if everything is written, or the wait is over.
+  // Returns true if everything is written, or if there is no time left to wait.
   const auto done = [&](Sink& sink) {
     if (sink.write_some() || hurried) return true;
     const TimePoint now = Clock::now();

@@ -28,30 +28,34 @@ namespace muster::launcher {
 // One of the two standard streams.
 class Sink {
  public:
-  // A pipe's queue is larger, because agents send more than their windows allow when ranks end.
+  // The queue for a pipe is larger. When ranks end, agents send more than their windows allow.
   static constexpr std::size_t kTerminalLimitBytes = std::size_t{32} << 20;
   static constexpr std::size_t kPipeLimitBytes = std::size_t{256} << 20;
 
   explicit Sink(int fd);
-  // Queues `prefix` and a whole line, its newline included. Drops and counts the line if the queue is full.
+  // Queues `prefix` and a whole line, with its newline. If the queue is full, drops the line, and counts it
+  // as dropped.
   void add(std::string_view prefix, std::string_view line);
   void add(std::string_view line) { add({}, line); }
-  // Like add(), for many whole lines, each with the prefix; drops all or none.
+  // Like add(), but for several whole lines. Each of them gets the prefix. Either all of them are dropped or
+  // none.
   void add_lines(std::string_view prefix, std::string_view lines);
   void count_dropped(std::uint64_t lines) { dropped_count_ += lines; }
-  // Calls `taken` with `bytes` when the reader has taken everything that is queued now; on a terminal at
-  // once.
+  // Calls `taken` with `bytes` when the reader has taken everything that is queued now. For a terminal, calls
+  // it at once.
   void tell_when_taken(std::size_t bytes, Taken taken);
-  // Queues a line with the number of lines dropped since the last such line. add() also does this.
+  // Some lines may have been dropped since this was last told. Queues a line that says how many. add() does
+  // this, too.
   void tell_dropped();
-  // Writes as much as possible without blocking. False if something is left.
+  // Writes as much as is possible without blocking. Returns false if something is left.
   bool write_some();
   bool empty() const { return queue_.empty(); }
-  // Returns the errno of the first failed write once. Returns 0 after that, and if no write has failed.
+  // If a write has failed, returns its errno, but only once. Otherwise returns 0.
   int take_failure() { return failure_ > 0 ? std::exchange(failure_, -1) : 0; }
-  // Queued lines, and dropped lines that the reader has not been told about.
+  // Returns how many lines have not reached the reader. Some are queued. Others were dropped, and the reader
+  // has not been told about them.
   std::uint64_t missing_line_count() const;
-  // The last time that the reader took something, or had nothing to take.
+  // Returns the last time at which the reader took something, or there was nothing for it to take.
   TimePoint alive_at(TimePoint now) const { return queue_.empty() ? now : alive_at_; }
   int fd() const { return fd_; }
   bool is_terminal() const { return is_terminal_; }
@@ -85,28 +89,29 @@ class Sink {
 
 class Terminal final : public Console {
  public:
-  // `output_to_stderr`: keeps stdout free for a report. `fold`: whether to show a line that several ranks
-  // print once; by default only on a terminal.
+  // With `output_to_stderr`, stdout stays free for a report. `fold` says whether a line that several ranks
+  // print is shown only once. By default this is so only on a terminal.
   Terminal(const asio::any_io_executor& executor, bool output_to_stderr, std::optional<bool> fold = {},
            std::optional<PrefixTemplate> prefix = {});
-  // Shows whole lines of a worker; `stream` 1 is its stdout, 2 its stderr. `dropped`: the number of lines
-  // before these that the agent dropped.
+  // Shows whole lines of a worker. If `stream` is 1, they are from its stdout, and if it is 2, from its
+  // stderr. `dropped` is the number of lines that the agent dropped before these.
   void show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped,
                    LocalRank local_rank = {}) override;
-  // Calls `taken` with `bytes` when the reader has taken everything shown so far on this stream of the
-  // workers.
+  // Calls `taken` with `bytes` when the reader of this stream has taken all output of workers that was shown
+  // before.
   void tell_when_taken(int stream, std::size_t bytes, Taken taken) override;
-  // Whether a worker's stream goes to a terminal. Ranks do not wait for a terminal's reader.
+  // Returns whether this stream of the workers goes to a terminal. Ranks do not wait for the reader of a
+  // terminal.
   bool shows_on_terminal(int stream) const { return sink_of(stream).is_terminal(); }
-  // Whether the reader of a worker's stream has taken anything in the last `period`.
+  // Returns whether the reader of a worker's stream has taken anything in the last `period`.
   bool takes(int stream, Duration period) const override;
-  // Prints a line of the launcher on stderr, after everything queued before.
+  // Prints a line of the launcher on stderr. It comes after all that was queued before.
   void say(std::string_view text) override;
-  // Prints a progress line of the launcher, which the next line overwrites. Without a terminal or without
-  // colours it is an ordinary line. Empty text only removes the last progress line.
+  // Prints a progress line of the launcher, which the next line overwrites. If there is no terminal, or if it
+  // has no colours, it is an ordinary line. If the text is empty, this only removes the last progress line.
   void show_progress(std::string_view text) override;
-  // Prints the launcher's own text on stdout or stderr. The text can contain workers' lines. A terminal gets
-  // only their letters and colours.
+  // Prints the launcher's own text on stdout or stderr. The text can contain lines of workers. If it goes to
+  // a terminal, only their letters and colours are printed.
   void print(int stream, std::string_view text);
   struct Patience {
     Duration stall = std::chrono::seconds(30);  // the longest wait for a reader that takes nothing
@@ -137,7 +142,8 @@ class Terminal final : public Console {
   bool fold_timer_runs_ = false;
   bool waiting_ = false;
   bool progress_shown_ = false;
-  // An epoll instance of its own: Asio would make the descriptors themselves non-blocking.
+  // An epoll instance of its own. If Asio watched the descriptors themselves, it would make them
+  // non-blocking.
   asio::posix::stream_descriptor poller_;
 };
 

@@ -25,8 +25,8 @@ constexpr std::array<std::pair<RunEnd, std::string_view>, 7> kEndNames = {{
 
 // ---- Writing ----
 
-// JSON has neither NaN nor infinities, so they become texts. The JSON library writes any other real number
-// with enough digits, up to 17, to read exactly the same number back.
+// JSON has no NaN and no infinities, so these become texts. For any other real number, the JSON library
+// writes enough digits (up to 17) to read exactly the same number back.
 ordered_json real_as_json(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
@@ -74,7 +74,7 @@ ordered_json members_of(const Exploited& exploited) {
 
 // ---- Reading ----
 
-// Reads the members of one event. After the first error it reads no more.
+// Reads the members of one event. After the first error, nothing more is read.
 class EventReader {
  public:
   explicit EventReader(const ordered_json& json) : json_(json) {}

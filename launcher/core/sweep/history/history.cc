@@ -64,7 +64,7 @@ Status fits(const Trial& trial, const RunEnded& ended) {
   return {};
 }
 
-// Accepts a running trial, too: the controller records the end of its run before or after this event.
+// The trial may be running. The controller can record the end of its run before this event or after it.
 Status fits(const Trial& trial, const Exploited& exploited) {
   if (trial.is_over()) {
     return cannot_follow(trial.number, "took over trial {}, but is {}", exploited.from, name_of(trial.state));
@@ -89,17 +89,18 @@ TrialState state_after(RunEnd end, std::int32_t failures, RetryLimit limit) {
   return TrialState::kWaiting;
 }
 
-// If RunBegan has no time, as in the history of another program, the run counts from its first report or its
-// end.
+// If RunBegan has no time, as in the history of another program, the run counts from its first report. If it
+// has no reports, it counts from its end.
 void note_begin(Trial& trial, double at) {
   if (std::exchange(trial.knows_begin, true)) return;
   trial.run_began_at = at;
   if (trial.run_count == 1) trial.began_at = at;
 }
 
-// Returns the step after which the trial's next run continues; -1: it begins anew. A paused trial has a
-// checkpoint of its newest step, or has taken over another trial's checkpoint. After a run that was lost or
-// has failed, returns the step at which that run began, although it may have saved a later one.
+// Returns the step after which the next run of the trial continues. Returns -1 if that run begins anew. A
+// paused trial has a checkpoint of its newest step, or has taken over the checkpoint of another trial. If the
+// last run was lost or failed, this is the step at which that run began, although it may have saved a later
+// one.
 std::int64_t step_of_checkpoint(const Trial& trial) {
   if (trial.state != TrialState::kPaused) return trial.counts_from;
   return trial.reached_step();

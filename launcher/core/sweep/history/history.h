@@ -1,6 +1,6 @@
-// A sweep's history: what was decided and what has happened so far, in order.
+// The history of a sweep. It has all decisions and all events so far, in order.
 //
-// The journal keeps the events; everything else in a history follows from them. Searchers (search.h) and
+// The journal keeps the events. All other parts of a history follow from them. Searchers (search.h) and
 // schedulers (schedule.h) read nothing but the history and the settings. Pure.
 #pragma once
 
@@ -60,7 +60,7 @@ struct RunEnded {
   std::string text{};  // one line, for people
   double at = 0;       // as in Reported
 };
-// PBT: the trial takes over the checkpoint of `from`, and continues with another point.
+// In PBT, the trial takes over the checkpoint of `from`, and continues with another point.
 struct Exploited {
   std::int32_t trial = 0;
   std::int32_t from = 0;
@@ -70,10 +70,11 @@ struct Exploited {
 };
 using Event = std::variant<TrialCreated, RunBegan, Reported, RunEnded, Exploited>;
 
-// The event's `at`; 0: the event has no time.
+// Returns the member `at` of the event. Returns 0 if the event has no time.
 double time_of(const Event& event);
 
-// {"event": "trial_created", ...}: docs/reference/formats.md describes the members.
+// Returns a JSON object such as {"event": "trial_created", ...}. docs/reference/formats.md describes the
+// members.
 nlohmann::ordered_json event_as_json(const Event& event);
 Expected<Event> event_from_json(const nlohmann::ordered_json& json);
 
@@ -104,9 +105,9 @@ struct Trial {
   std::int32_t failure_count = 0;  // runs with kFailed
   std::int64_t until = 0;          // of the newest run
   std::int64_t counts_from = -1;   // of the newest run: its reports without a step count on from here
-  // By metric, sorted by step, because a program may report step 5 after step 9.
+  // The reports of each metric, sorted by step. A program may report step 5 after step 9.
   std::map<std::string, std::vector<Measurement>> measured{};
-  // By metric: its largest step before the trial's newest report.
+  // The largest step of each metric before the trial's newest report.
   std::map<std::string, std::int64_t> reached_before{};
   std::string text{};  // of its last end, unless it runs again
   std::vector<Exploited> exploits{};
@@ -126,11 +127,12 @@ struct Trial {
   bool has_value(const std::string& metric, std::int64_t step) const;  // of exactly this step
   // The value of a metric at its largest step; nullopt: none was reported.
   std::optional<double> newest(const std::string& metric) const;
-  // The value of a metric at `step`, or at the first reported step after it; nullopt: there is neither.
+  // Returns the value of a metric at `step`. If there is none, returns the value at the first reported step
+  // after it. If there is none either, returns nullopt.
   std::optional<double> value_at(const std::string& metric, std::int64_t step) const;
 };
 
-// A trial whose runs fail is retried this many times, and then given up.
+// If a run of a trial fails, the trial is retried. After this many retries it is given up.
 struct RetryLimit {
   std::int32_t retries = 0;
 };
@@ -138,8 +140,8 @@ struct RetryLimit {
 class History {
  public:
   explicit History(RetryLimit limit = {}) : limit_(limit) {}
-  // Returns an error, and changes nothing, if the event cannot follow this history: the journal is damaged,
-  // or belongs to another sweep.
+  // Applies the event. If the event cannot follow this history, returns an error and changes nothing. In that
+  // case the journal is damaged, or belongs to another sweep.
   Status apply(const Event& event);
   const std::vector<Trial>& trials() const { return trials_; }
   std::size_t running_count() const;

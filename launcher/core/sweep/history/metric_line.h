@@ -1,4 +1,5 @@
-// A line with which any program reports metrics: `MUSTER_METRIC val_loss=0.12 accuracy=0.9 step=3`.
+// Any program can report metrics by printing a line such as `MUSTER_METRIC val_loss=0.12 accuracy=0.9
+// step=3`.
 //
 // Pure.
 #pragma once
@@ -22,15 +23,17 @@ struct MetricLine {
   std::optional<std::int64_t> step;  // nullopt: the line does not say
 };
 
-// Returns nullopt if the line does not begin with kMetricMark. Returns an error, one clause for the user, if
-// the rest of the line cannot be read. Values are numbers as C++ and Python print them, nan and inf included.
+// Reads a line of metrics. Returns nullopt if the line does not begin with kMetricMark. If the rest of the
+// line cannot be read, returns an error with one clause for the user. Values are numbers in the form in which
+// C++ and Python print them, including nan and inf.
 std::optional<Expected<MetricLine>> read_metric_line(std::string_view line);
 
-// Numbers the steps of lines that do not name one. Each rank has its own count, so that all ranks' lines for
-// one step get the same number. In a new attempt, all ranks start after the same step.
+// Gives numbers to the steps of lines that do not name a step. Each rank counts for itself. So the lines of
+// all ranks for one step get the same number. In a new attempt, all ranks begin after the same step.
 class LineSteps {
  public:
-  // `newest_step`: the step after which the run's first attempt counts. -1: the run's first step is 1.
+  // The first attempt of the run counts its steps from `newest_step` + 1. If `newest_step` is -1, it counts
+  // from 1.
   explicit LineSteps(std::int64_t newest_step) : newest_(std::max<std::int64_t>(newest_step, 0)) {}
   // Returns the step of this rank's next line. A new attempt counts on from the newest step of all ranks.
   std::int64_t step_of(Attempt attempt, Rank rank, const MetricLine& line);

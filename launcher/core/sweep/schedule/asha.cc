@@ -31,7 +31,8 @@ std::vector<RungCount> count_rungs(const Slot& slot, const std::vector<std::int6
   return counts;
 }
 
-// Whether at least `limit` of the trials that have been promoted from `rung` have a better value there.
+// Returns whether at least `limit` of the trials that were promoted from `rung` have a better value there
+// than `trial`.
 bool has_better(const Slot& slot, const Trial& trial, std::int64_t rung, std::int32_t limit) {
   const Objective& objective = slot.settings.objective;
   const double cost = cost_at(objective, trial, rung);
@@ -45,8 +46,8 @@ bool has_better(const Slot& slot, const Trial& trial, std::int64_t rung, std::in
   return false;
 }
 
-// Finds a paused trial that is one of the best floor(n / eta) of the n trials that have arrived at its rung.
-// Looks at the highest rungs first.
+// Finds a trial that is paused at a rung and may be promoted. If n trials have arrived at the rung, it must
+// be one of the best floor(n / eta) of them. Looks at the highest rungs first.
 std::optional<SlotDecision> promotion(const Slot& slot, const std::vector<std::int64_t>& rungs,
                                       const std::vector<RungCount>& counts) {
   for (std::size_t at = rungs.size() - 1; at-- > 0;) {
@@ -54,7 +55,8 @@ std::optional<SlotDecision> promotion(const Slot& slot, const std::vector<std::i
     if (places == 0 || counts[at].paused == 0) continue;
     const Trial* best = best_paused(slot.settings.objective, slot.trials, rungs[at]);
     if (best == nullptr) continue;
-    // Skips the rung if promoted trials, all better than the best paused one, have taken all places.
+    // Trials that are all better than the best paused one may have taken all places. Then this rung is
+    // skipped.
     if (counts[at].beyond >= places && has_better(slot, *best, rungs[at], places)) continue;
     return SlotDecision{
         NextRun{.trial = best->number, .until = rungs[at + 1]},
@@ -63,8 +65,9 @@ std::optional<SlotDecision> promotion(const Slot& slot, const std::vector<std::i
   return std::nullopt;
 }
 
-// Promotes the best trial when nothing else is left, so that one trial reaches R, the last rung. The paper
-// never runs out of trials. Here, with eta 3, only 2 of 8 trials are promoted, and of these 2 none.
+// If nothing else is left, promotes the best trial, so that one trial reaches the last rung, R. The paper
+// never runs out of trials. Here, with eta 3, only 2 of 8 trials would be promoted, and neither of the 2
+// after that.
 std::optional<SlotDecision> last_promotion(const Slot& slot, const std::vector<std::int64_t>& rungs) {
   const Objective& objective = slot.settings.objective;
   const bool is_done = std::ranges::any_of(
@@ -88,9 +91,9 @@ std::optional<SlotDecision> next_of_asha(const Slot& slot) {
   return slot.any_runs ? std::nullopt : last_promotion(slot, rungs);
 }
 
-// The trial continues if it is one of the best floor(n / eta) trials, or the best one. n counts the trials
-// that have a value at the rung, this one included. Optuna 5.0 and Determined do the same; Ray interpolates
-// between the other trials' values.
+// The trial continues if it is one of the best floor(n / eta) trials, and also if it is the best. n is the
+// number of trials that have a value at the rung, including this one. Optuna 5.0 and Determined do the same.
+// Ray interpolates between the values of the other trials.
 ReportDecision report_to_asha_stop(const ScheduleSettings& settings, std::span<const Trial> trials,
                                    const Trial& trial) {
   const std::vector<std::int64_t> rungs = rungs_of(settings);

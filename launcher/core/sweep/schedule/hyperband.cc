@@ -12,8 +12,8 @@
 namespace muster::launcher::sweep {
 namespace {
 
-// Returns the paper's s_max, rounded down. Ray 2.60 rounds it to the nearest number, and may start a bracket
-// with fewer than r steps.
+// Returns s_max of the paper, rounded down. Ray 2.60 rounds it to the nearest number, so it may start a
+// bracket with fewer than r steps.
 std::int32_t largest_bracket(const ScheduleSettings& settings) {
   std::int32_t s = 0;
   for (std::int64_t rung = settings.max_steps / settings.eta; rung >= settings.grace_steps;
@@ -22,8 +22,8 @@ std::int32_t largest_bracket(const ScheduleSettings& settings) {
   return s;
 }
 
-// Bracket s has `ceil((s_max + 1) / (s + 1) * eta^s)` trials. kMostTrials limits eta^s; no sweep has more
-// trials.
+// Bracket s has `ceil((s_max + 1) / (s + 1) * eta^s)` trials. No sweep has more than kMostTrials trials, so
+// eta^s is never larger than that.
 constexpr std::int64_t kMostTrials = std::int64_t{1} << 20;
 
 std::int64_t trials_in(std::int32_t s, std::int32_t s_max, std::int32_t eta) {
@@ -37,8 +37,8 @@ bool is_complete(std::span<const Trial> trials, std::int64_t rung) {
                               [&](const Trial& trial) { return trial.until <= rung && !has_arrived(trial); });
 }
 
-// Returns the next promotion in a bracket that has all its trials. If a trial fails after its promotion, no
-// other trial is promoted in its place.
+// Returns the next promotion in a bracket that has all of its trials. A trial may fail after it was promoted.
+// No other trial is promoted in its place.
 std::optional<SlotDecision> promotion_in(const Slot& slot, std::span<const Trial> trials,
                                          const std::vector<std::int64_t>& rungs) {
   std::int32_t kept = static_cast<std::int32_t>(trials.size());

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kOthersNeeded = 3;
 
-// The average cost of the trial's reports up to `step`; nullopt: the trial has not reached `step`.
+// Returns the average cost of the trial's reports up to `step`. Returns nullopt if the trial has not reached
+// `step`.
 std::optional<double> average_cost(const Objective& objective, const Trial& trial, std::int64_t step) {
   double sum = 0;
   std::int64_t count = 0;

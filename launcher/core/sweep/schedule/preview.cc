@@ -3,7 +3,7 @@
 namespace muster::launcher::sweep {
 namespace {
 
-// Adds the rungs of successive halving: the best share of the trials at each rung continues.
+// Adds the rungs of successive halving. At each rung, only the best part of the trials continues.
 void add_halving(const ScheduleSettings& settings, const Bracket& bracket, std::int32_t number,
                  Preview& preview) {
   std::int32_t trials = bracket.trials;

@@ -21,7 +21,7 @@ std::string_view flag_value(ScheduleSettings::Kind kind) {
   return "none";
 }
 
-// Returns the step at which the scheduler first looks at a trial; 0: at no step.
+// Returns the step at which the scheduler looks at a trial for the first time. Returns 0 if it never does.
 std::int64_t first_until(const ScheduleSettings& settings, std::int32_t bracket) {
   switch (settings.kind) {
     case ScheduleSettings::Kind::kNone: return settings.max_steps;
@@ -34,7 +34,7 @@ std::int64_t first_until(const ScheduleSettings& settings, std::int32_t bracket)
   return settings.max_steps;
 }
 
-// Returns the next run of a trial that waits. The trial's last run was lost or has failed, or its first run
+// Returns the next run of a trial that is waiting. Either its last run was lost or failed, or its first run
 // never began.
 std::optional<SlotDecision> waiting_run(const ScheduleSettings& settings, const History& history) {
   const auto waiting = std::ranges::find(history.trials(), TrialState::kWaiting, &Trial::state);
@@ -47,8 +47,8 @@ std::optional<SlotDecision> waiting_run(const ScheduleSettings& settings, const 
                           : "its first run"};
 }
 
-// For schedulers that never pause a trial. Continues a trial that was paused for another reason, or else
-// starts a new one.
+// For schedulers that never pause a trial. If a trial was paused for another reason, continues it. Otherwise
+// starts a new trial.
 std::optional<SlotDecision> next_in_order(const Slot& slot) {
   const auto paused = std::ranges::find(slot.trials, TrialState::kPaused, &Trial::state);
   if (paused != slot.trials.end())
@@ -69,8 +69,8 @@ std::optional<SlotDecision> next_of(const Slot& slot) {
   return next_in_order(slot);
 }
 
-// A program may report another metric of a step before the objective's value of that step. So without that
-// value, only a step after max_steps ends the trial.
+// A program may report another metric of a step before it reports the objective's value of that step. So if
+// that value is still missing, the trial is not at its end before it has reported a step after max_steps.
 bool is_at_end(const ScheduleSettings& settings, const Trial& trial) {
   if (settings.max_steps == 0) return false;
   return newest_steps(settings.objective, trial).now >= settings.max_steps ||

@@ -1,5 +1,6 @@
-// The scheduler decides what a free slot runs next and until which step, and what happens to a trial at that
-// step. The kinds are ASHA in two forms, Hyperband, the median rule, PBT, and none.
+// The scheduler decides which run a free slot gets next, and until which step. When a trial has reached that
+// step, it decides what happens to the trial. There are these kinds: ASHA in two forms, Hyperband, the median
+// rule, PBT, and none.
 //
 // Both functions depend only on their arguments: the same history gives the same decision. Pure.
 #pragma once
@@ -26,8 +27,8 @@ struct ScheduleSettings {
   std::uint64_t seed = 0;
 };
 
-// Returns an error if a setting does not fit (eta below 2, grace_steps above max_steps, ...): one line that
-// names the flag.
+// Returns an error if a setting does not fit, for example if eta is below 2 or if grace_steps is above
+// max_steps. The error is one line that names the flag.
 Status check_schedule(const ScheduleSettings& settings);
 
 // ---- A free slot ----
@@ -45,7 +46,7 @@ struct SlotDecision {
   std::variant<NewTrial, NextRun, Wait, Over> what;
   std::string reason;
 };
-// `points_left`: whether the searcher may have another point.
+// Returns what a free slot does next. `points_left` says whether the searcher may have another point.
 SlotDecision next_for_slot(const ScheduleSettings& settings, const History& history, bool points_left);
 
 // ---- A report ----
@@ -61,16 +62,16 @@ struct ReportDecision {
   std::variant<GoOn, Pause, Stop, Exploit> what;
   std::string reason;
 };
-// Says what to do with the running trial `trial` after its newest report, which the history must have.
-// Returns Stop at R, the last step: the trial is done.
+// Returns what to do with the running trial `trial` after its newest report. The history must already have
+// this report. At R, the last step, returns Stop, because the trial is done.
 ReportDecision after_report(const ScheduleSettings& settings, const History& history, std::int32_t trial);
 
 // ---- Before the start ----
 struct Rung {
   std::int32_t bracket = 0;
   std::int64_t steps = 0;  // at which trials are compared
-  // How many trials reach the rung if none fails. For ASHA's stopping form and the median rule this is an
-  // upper limit.
+  // How many trials reach the rung if no trial fails. For ASHA's stopping form and the median rule, this is
+  // the most that can reach it.
   std::int32_t trials = 0;
 };
 struct Preview {

@@ -21,8 +21,8 @@ Axis::Axis(const Parameter& parameter)
     : parameter_(&parameter), value_count_(sweep::value_count(parameter).value_or(0)) {
   if (value_count_ == 0 && parameter.kind != Parameter::Kind::kNormal && parameter.low == parameter.high)
     value_count_ = 1;
-  // A logarithmic range of whole numbers gets half a unit on both sides, as in Optuna 5.0, so that its first
-  // and last value have whole cells.
+  // A logarithmic range of whole numbers is extended by half a unit at both ends, as in Optuna 5.0. So the
+  // cells of its first and last value are whole cells.
   const double margin = parameter.kind == Parameter::Kind::kIntLog ? 0.5 : 0;
   if (parameter.kind != Parameter::Kind::kIntLog && parameter.kind != Parameter::Kind::kLogUniform) return;
   log_low_ = std::log(parameter.low - margin);
@@ -49,7 +49,7 @@ std::optional<double> Axis::coordinate(const Value& value) const {
   if (!number) return std::nullopt;
   if (parameter_->kind == Parameter::Kind::kNormal)
     return 0.5 * std::erfc((parameter_->low - *number) / parameter_->high / std::numbers::sqrt2);
-  // A point that another program chose may lie outside the range, or between two steps.
+  // If another program chose the point, its value may be outside the range, or between two steps.
   const double inside = std::clamp(*number, parameter_->low, parameter_->high);
   if (has_cells()) {
     const double step = parameter_->kind == Parameter::Kind::kQUniform ? parameter_->step : 1;

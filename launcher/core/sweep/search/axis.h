@@ -1,9 +1,10 @@
 // A parameter as the models of TPE and BOHB see it: a coordinate in which the parameter's own distribution is
 // uniform.
 //
-// A number's coordinate is in [0, 1]. It is linear in the logarithm of a logarithmic parameter, and is the
-// quantile of a normally distributed one. A parameter with steps cuts [0, 1] into one cell for each value,
-// and a value's coordinate lies within its cell. A choice's coordinate is its number. Pure.
+// The coordinate of a number is in [0, 1]. For a logarithmic parameter it is linear in the logarithm of the
+// value. For a parameter with a normal distribution it is the quantile of the value. A parameter with steps
+// divides [0, 1] into cells, one for each value. The coordinate of a value lies in the value's cell. The
+// coordinate of a choice is its number. Pure.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +25,12 @@ class Axis {
   bool has_cells() const { return value_count_ > 0 && !is_choice(); }
   std::uint64_t value_count() const { return value_count_; }  // 0: infinitely many
 
-  // nullopt: the point lacks the parameter, or its value is none that the parameter can have.
+  // Returns the coordinate of the point. Returns nullopt if the point lacks the parameter, or has a value
+  // that the parameter cannot have.
   std::optional<double> coordinate_in(const Point& point) const;
   Value value(double coordinate) const;
-  // Returns the middle of the cell at `coordinate`, or `coordinate` itself if the parameter has no cells.
+  // If the parameter has cells, returns the middle of the cell at `coordinate`. Otherwise returns
+  // `coordinate` itself.
   double snapped(double coordinate) const;
   struct Cell {
     double low = 0;

@@ -25,9 +25,9 @@ struct Observation {
   double loss = 0;
 };
 
-// Returns the trials' losses at `rung`, the best first. Rung 0: the final losses of finished trials. A trial
-// that is infeasible or has failed counts as infinitely bad at each rung up to the one that it was started
-// for.
+// Returns the losses of the trials at `rung`, the best first. At rung 0, returns the final losses of the
+// finished trials. A trial that is infeasible or has failed counts as infinitely bad at each rung, up to the
+// rung for which it was started.
 std::vector<Observation> observations_at(const Objective& objective, std::int64_t rung,
                                          const std::vector<Trial>& trials) {
   std::vector<Observation> observations;
@@ -51,8 +51,8 @@ std::vector<Observation> observations_at(const Objective& objective, std::int64_
   return observations;
 }
 
-// A kernel density estimate with normal kernels for numbers and Aitchison and Aitken's kernels for choices,
-// as in statsmodels' KDEMultivariate.
+// Estimates the density of points from samples. It has normal kernels for numbers, and the kernels of
+// Aitchison and Aitken for choices, like KDEMultivariate in statsmodels.
 class Density {
  public:
   Density(std::span<const Axis> axes, std::vector<Coordinates> rows) : axes_(axes), rows_(std::move(rows)) {
@@ -97,7 +97,8 @@ class Density {
   }
 
  private:
-  // The rule of thumb for normally distributed data: `1.06 * deviation * rows^(-1 / (4 + axes))`.
+  // Returns the bandwidth by the rule of thumb for data with a normal distribution: `1.06 * deviation *
+  // rows^(-1 / (4 + axes))`.
   double bandwidth(std::size_t axis) const {
     const auto count = static_cast<double>(rows_.size());
     double mean = 0;
@@ -106,8 +107,8 @@ class Density {
     for (const Coordinates& row : rows_) variance += (row[axis] - mean) * (row[axis] - mean) / count;
     const double rule =
         1.06 * std::sqrt(variance) * std::pow(count, -1 / (4 + static_cast<double>(axes_.size())));
-    // A choice's bandwidth is a probability. With c choices it is at most (c - 1) / c, where all choices are
-    // equally dense. HpBandSter lacks this limit, and its densities can be negative.
+    // The bandwidth of a choice is a probability. With c choices it is at most (c - 1) / c, because there all
+    // choices are equally dense. HpBandSter does not limit it, so its densities can be negative.
     const auto choices = static_cast<double>(axes_[axis].value_count());
     return std::clamp(rule, kLeastBandwidth, axes_[axis].is_choice() ? (choices - 1) / choices : 1);
   }
@@ -119,8 +120,8 @@ class Density {
   double scale_ = 1;            // of the product of the normal kernels
 };
 
-// Returns the model's rows, one for each observation. If a trial's point lacks a parameter, takes the value
-// of a random observation that has it; if none has it, draws a value.
+// Returns the model's rows, one for each observation. If a trial's point lacks a parameter, its row gets the
+// value of a random observation that has the parameter. If no observation has it, a value is drawn.
 std::vector<Coordinates> rows_of(std::span<const Axis> axes, const std::vector<Trial>& trials,
                                  std::span<const Observation> observations, Random& random) {
   std::vector<Coordinates> rows(observations.size());
@@ -142,7 +143,7 @@ std::vector<Coordinates> rows_of(std::span<const Axis> axes, const std::vector<T
   return rows;
 }
 
-// Returns the point at the coordinates, without its inactive parameters.
+// Returns the point that has these coordinates. Parameters that are inactive there are left out.
 Point point_of(const Space& space, std::span<const Axis> axes, const Coordinates& coordinates) {
   Point point;
   for (const Parameter& parameter : space.parameters) {
@@ -164,8 +165,8 @@ struct Model {
   std::vector<Observation> observations;  // the best first
 };
 
-// Makes a model of the highest rung that has enough trials for two densities. Each density needs more trials
-// than there are axes.
+// Returns a model of the trials at one rung. This is the highest rung that has enough trials for two
+// densities. Each density needs more trials than there are axes.
 std::optional<Model> model_of(const SearchSettings& settings, std::size_t axes,
                               const std::vector<Trial>& trials) {
   std::vector<std::int64_t> rungs = settings.rungs;
@@ -183,8 +184,8 @@ std::optional<Model> model_of(const SearchSettings& settings, std::size_t axes,
   return std::nullopt;
 }
 
-// Returns the sample with the highest ratio of the good trials' density to the others' density; nullopt: no
-// sample satisfies the constraints.
+// Draws samples, and returns one of them. It is the sample with the highest ratio of two densities: that of
+// the good trials, divided by that of the others. Returns nullopt if no sample satisfies the constraints.
 std::optional<Point> best_sample(const Space& space, std::span<const Axis> axes, const Density& good,
                                  const Density& others, Random& random) {
   std::optional<Point> best;

@@ -8,7 +8,8 @@ namespace muster::launcher::sweep {
 namespace {
 
 constexpr std::uint64_t kMost = std::uint64_t{1} << 53;
-// The most values of a parameter that conditions name: completions() looks at each of them.
+// completions() looks at each value of a parameter that a condition names. So such a parameter can have at
+// most this many values.
 constexpr std::uint64_t kMostLookedAt = 1 << 20;
 
 bool is_named_after(const Space& space, std::size_t parameter) {
@@ -18,9 +19,9 @@ bool is_named_after(const Space& space, std::size_t parameter) {
                      });
 }
 
-// Returns in how many ways `point` can be completed. It already has values for the parameters before number
-// `first`. Returns nothing where grid_size() does. If no condition names a parameter, all its values have
-// equally many completions.
+// Returns in how many ways `point` can be completed. The parameters before number `first` already have values
+// in it. Returns nothing in the same cases as grid_size(). A parameter that no condition names is simple:
+// each of its values leads to the same number of ways.
 std::optional<std::uint64_t> completions(const Space& space, std::size_t first, Point& point) {
   if (first == space.parameters.size()) return 1;
   const Parameter& parameter = space.parameters[first];
@@ -50,7 +51,8 @@ std::optional<std::uint64_t> completions(const Space& space, std::size_t first, 
 }  // namespace
 
 Value nth_value(const Parameter& parameter, std::uint64_t index) {
-  // value_at() below needs equally likely values, and those of a logarithmic range are not.
+  // value_at() below can only be used if all values are equally likely. The values of a logarithmic range are
+  // not.
   if (parameter.kind == Parameter::Kind::kIntLog)
     return static_cast<std::int64_t>(parameter.low) + static_cast<std::int64_t>(index);
   const auto count = static_cast<double>(value_count(parameter).value());

@@ -13,7 +13,7 @@ constexpr double kPriorWeight = 1;
 constexpr std::size_t kFullWeights = 25;
 const double kLogRootTwoPi = std::log(2 * std::numbers::pi) / 2;
 
-// Returns the deviation of each observation's kernel:
+// Returns the deviation of each observation's kernel. This is
 // - the larger distance to its two neighbours;
 // - for the outermost observations, the distance to their only neighbour (Optuna's consider_endpoints=False);
 // - for a single observation, the larger distance to 0 and 1.
@@ -50,8 +50,9 @@ std::vector<std::size_t> first_equals(const std::vector<double>& means,
   return first;
 }
 
-// Returns the logarithm of a standard normal distribution's mass in [low, high]. Beyond 12 deviations it
-// returns an upper bound, because the prior's kernel outweighs such a small mass.
+// Returns the logarithm of the mass that a standard normal distribution has in [low, high]. Beyond 12
+// deviations, this is only an upper bound. That is enough, because the prior's kernel outweighs such a small
+// mass.
 double log_mass(double low, double high) {
   if (low + high < 0) {
     std::swap(low, high);
@@ -104,7 +105,7 @@ ParzenEstimator::Kernels ParzenEstimator::kernels_of(const Axis& axis, std::vect
     return kernels;
   }
   kernels.deviations = neighbour_distances(kernels.means);
-  // Optuna's "magic clip": no kernel is narrower than this.
+  // No kernel is narrower than this. Optuna calls it the "magic clip".
   const double least = 1 / std::min(100.0, 1 + static_cast<double>(kernel_count_));
   for (double& each : kernels.deviations) each = std::clamp(each, least, 1.0);
   kernels.means.push_back(0.5);
@@ -121,8 +122,8 @@ ParzenEstimator::Kernels ParzenEstimator::kernels_of(const Axis& axis, std::vect
   return kernels;
 }
 
-// As in Optuna: each choice gets the prior's weight divided by the number of kernels. The observed choice
-// gets 1 more.
+// Returns the weight of `choice` in a kernel, as in Optuna. Each choice has the prior's weight divided by the
+// number of kernels. The choice that was observed has 1 more.
 double ParzenEstimator::choice_weight(const Axis& axis, double observed, double choice, bool prior) const {
   const auto choices = static_cast<double>(axis.value_count());
   if (prior) return 1 / choices;
@@ -162,7 +163,8 @@ double ParzenEstimator::log_density(const Coordinates& at) const {
   return most + std::log(sum);
 }
 
-// Adds the logarithm of each kernel at `at` to `logs`, without the kernels' offsets.
+// For each kernel, adds the logarithm of its factor for this axis at `at` to `logs`. The offsets of the
+// kernels are left out.
 void ParzenEstimator::add(std::size_t axis, double at, std::vector<double>& logs) const {
   const Kernels& kernels = kernels_[axis];
   if (axes_[axis].is_choice()) {
@@ -180,9 +182,9 @@ void ParzenEstimator::add(std::size_t axis, double at, std::vector<double>& logs
   }
 }
 
-// Adds the logarithm of each kernel's mass in the cell. If the cell is narrow compared with the kernel, the
-// density's Taylor series takes the place of two slow calls of erfc(). Its first omitted term is below 1e-3
-// of the mass within five deviations.
+// Adds the logarithm of each kernel's mass in the cell. Two calls of erfc() would be slow. So if the cell is
+// narrow compared with the kernel, the Taylor series of the density is used. The first term that it leaves
+// out is below 1e-3 of the mass, up to five deviations from the kernel's mean.
 void ParzenEstimator::add_cell(const Kernels& kernels, Axis::Cell cell, std::vector<double>& logs) const {
   constexpr double kNarrow = 0.25;
   const double log_width = std::log(cell.high - cell.low) - kLogRootTwoPi;

@@ -1,5 +1,6 @@
-// A Parzen estimator: a density over several parameters at once, as in Optuna 5.0's multivariate TPE. The
-// density is the weighted mean of one kernel for each observation and one for the prior.
+// A Parzen estimator, that is, a density over several parameters at once. It is the same as in Optuna 5.0's
+// multivariate TPE. The density is the weighted mean of one kernel for each observation and one for the
+// prior.
 //
 // A kernel is a product with one factor for each axis. A number's factor is a normal distribution cut to [0,
 // 1], or the mass of that distribution in each cell. A choice's factor is a table. Pure.
@@ -17,12 +18,13 @@ using Coordinates = std::vector<double>;  // one for each axis
 
 class ParzenEstimator {
  public:
-  // `observations`: in the order of their trials, because older ones weigh less. The axes must outlive the
-  // estimator.
+  // `observations` must be in the order of their trials, because older ones have less weight. The axes must
+  // outlive the estimator.
   ParzenEstimator(std::span<const Axis> axes, const std::vector<Coordinates>& observations);
 
   Coordinates sample(Random& random) const;
-  // The logarithm of the density; over cells and choices, of the probability.
+  // Returns the logarithm of the density. On axes that have cells or choices, the factor is a probability and
+  // not a density.
   double log_density(const Coordinates& at) const;
 
  private:
@@ -32,7 +34,8 @@ class ParzenEstimator {
     std::vector<double> inverses;  // of the deviations
     std::vector<double> log_inverses;
     std::vector<double> offsets;  // of the logarithm: so that the kernel's integral over [0, 1] is 1
-    // Only for cells: for each kernel, the index of the first equal kernel, whose masses it shares.
+    // Only for axes with cells. Equal kernels have the same mass in each cell, so it is computed only once.
+    // For each kernel, this is the index of the first kernel that equals it.
     std::vector<std::size_t> first_equals;
   };
   Kernels kernels_of(const Axis& axis, std::vector<double> means) const;
@@ -47,8 +50,8 @@ class ParzenEstimator {
   std::vector<Kernels> kernels_;
 };
 
-// Returns the weights of `count` observations. The newest 25 weigh 1. The weights of older ones rise linearly
-// from 1 / count to 1 (Bergstra, Yamins, Cox 2013; Optuna's default_weights).
+// Returns the weights of `count` observations. The newest 25 have the weight 1. The weights of older ones
+// rise linearly from 1 / count to 1 (Bergstra, Yamins, Cox 2013; Optuna's default_weights).
 std::vector<double> observation_weights(std::size_t count);
 
 }  // namespace muster::launcher::sweep

@@ -9,7 +9,8 @@
 
 namespace muster::launcher::sweep {
 
-// A bijection that spreads every bit of `bits` over all bits of the result.
+// Mixes the bits of a number. Each bit of `bits` has an influence on all bits of the result. Different
+// numbers have different results.
 inline std::uint64_t mixed(std::uint64_t bits) {
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9U;
   bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebU;
@@ -18,23 +19,26 @@ inline std::uint64_t mixed(std::uint64_t bits) {
 
 class Random {
  public:
-  // `what` keeps the streams of different uses of a sweep's seed apart, `nth` those of different trials.
+  // Each use of a sweep's seed has a number `what`, and each trial has a number `nth`. Different numbers give
+  // independent streams.
   Random(std::uint64_t seed, std::uint64_t what, std::uint64_t nth)
       : state_(mixed(mixed(mixed(seed + kGamma) + what + kGamma) + nth + kGamma)) {}
 
   std::uint64_t bits() { return mixed(state_ += kGamma); }
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }  // in [0, 1)
-  // Returns a number from 0 to bound - 1. The bias is below bound / 2^53, which no search notices.
+  // Returns a number from 0 to bound - 1. Not all numbers are exactly equally likely. The difference is below
+  // bound / 2^53, and no search notices it.
   std::uint64_t below(std::uint64_t bound) {
     return static_cast<std::uint64_t>(uniform() * static_cast<double>(bound));
   }
-  // Box and Muller's method; the second number of each pair is not kept.
+  // Draws from a normal distribution by the method of Box and Muller. That method makes two numbers at a
+  // time. The second one is not used.
   double normal() {
     const double radius = std::sqrt(-2 * std::log(1 - uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());
   }
-  // Draws from a normal distribution until the number lies in [0, 1], where `mean` must lie, too. With
-  // deviations up to 2, more than one draw in six does.
+  // Draws numbers from a normal distribution until one lies in [0, 1]. `mean` must lie in [0, 1]. If the
+  // deviation is at most 2, more than one in six of the numbers does, so this soon ends.
   double normal_in_unit(double mean, double deviation) {
     while (true) {
       const double drawn = mean + deviation * normal();

@@ -16,8 +16,8 @@ struct Rank {
   std::size_t index = 0;
 };
 
-// Returns the measurement that represents the trial: at the highest rung that it has reached, or the newest
-// one if it has reached no rung.
+// Returns the measurement that represents the trial. This is the one at the highest rung that the trial has
+// reached. If it has reached no rung, this is the newest one.
 Measurement compared(const std::vector<Measurement>& measured, const std::vector<std::int64_t>& rungs) {
   const std::int64_t reached = measured.back().step;
   const auto above = std::ranges::upper_bound(rungs, reached);

@@ -1,7 +1,8 @@
-// The order of a sweep's trials, the best first, for a model of good and other points.
+// Puts the trials of a sweep in order, the best first. A model of good points and other points needs this
+// order.
 //
-// Trials that have ended are compared by their values, others by how far they got. A trial without any value
-// has no place in the order. Pure.
+// Trials that have ended are compared by their values. Other trials are compared by how far they got. A trial
+// without any value has no place in the order. Pure.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,7 @@ struct Ranking {
 // - finished trials, by value;
 // - other trials with reports, by the step that they have reached, and then by value;
 // - trials with NaN, failed trials, and trials whose point cannot be trained.
-// `rungs`: if not empty, only values at these steps count.
+// If `rungs` is not empty, only values at these steps count.
 Ranking rank_trials(const Objective& objective, const std::vector<std::int64_t>& rungs,
                     const std::vector<Trial>& trials);
 

@@ -12,10 +12,10 @@ namespace muster::launcher::sweep {
 namespace {
 
 constexpr int kTries = 10'000;
-// With constraints, point_count() looks at each point. In a space with more points than this, it counts
-// forbidden ones, too.
+// If the space has constraints, point_count() tests each point and leaves out the forbidden ones. That is too
+// slow for a space with more points than this limit, so there it counts all points.
 constexpr std::uint64_t kMostCounted = 1 << 16;
-// The grid search gives up after this many forbidden points in a row.
+// If this many points in a row are forbidden, the grid search gives up.
 constexpr std::uint64_t kMostForbidden = 1'000'000;
 
 std::string_view name_of(Parameter::Kind kind) {
@@ -27,8 +27,9 @@ std::string_view name_of(Parameter::Kind kind) {
   }
 }
 
-// Returns number `index` of the allowed points among the `end` points of `point_at_index`. nullopt: there are
-// too few allowed points, or `patience` forbidden ones in a row ended the search.
+// The points of `point_at_index` have the indexes from 0 to `end` - 1. Some are forbidden. Counts the others,
+// and returns the one with number `index`. Returns nullopt if there are not enough of them, or if `patience`
+// forbidden points in a row ended the search.
 std::optional<Point> nth_allowed(const Space& space, std::uint64_t index, std::uint64_t end,
                                  std::uint64_t patience,
                                  const std::function<Point(std::uint64_t)>& point_at_index) {
@@ -55,7 +56,7 @@ std::optional<Suggestion> grid(const Space& space, std::uint64_t trial) {
   return Suggestion{std::move(*point), fmt::format("grid: point {} of {}", trial + 1, *size)};
 }
 
-// Each parameter that is not fixed gets a dimension of the sequence.
+// Makes a point of the Sobol sequence. Each parameter that is not fixed is a dimension of the sequence.
 std::optional<Suggestion> sobol(const SearchSettings& settings, const Space& space, std::uint64_t trial) {
   std::vector<std::size_t> dimensions;
   for (std::size_t i = 0; i < space.parameters.size(); ++i)
@@ -82,7 +83,8 @@ Value perturbed_value(const Parameter& parameter, const Value& value, Random& ra
     const bool right = random.uniform() < 0.5;
     auto at = std::ranges::find(parameter.choices, value);
     if (at == parameter.choices.end()) return value;
-    // The first and the last choice have only one neighbour: a step to the other side changes nothing.
+    // The first choice has no neighbour on its left, and the last none on its right. A step to that side
+    // changes nothing.
     if (right && std::next(at) != parameter.choices.end()) return *std::next(at);
     if (!right && at != parameter.choices.begin()) return *std::prev(at);
     return value;
@@ -93,7 +95,7 @@ Value perturbed_value(const Parameter& parameter, const Value& value, Random& ra
   if (parameter.kind == Parameter::Kind::kNormal) return other;
   if (parameter.kind == Parameter::Kind::kUniform || parameter.kind == Parameter::Kind::kLogUniform)
     return std::clamp(other, parameter.low, parameter.high);
-  // Rounds to the nearest step. If that is the old one, takes the step next to it.
+  // Rounds to the nearest step. If this is the step that the value already has, takes the one next to it.
   const double step = parameter.kind == Parameter::Kind::kQUniform ? parameter.step : 1;
   const double steps = std::round((number - parameter.low) / step);
   double new_steps = std::round((other - parameter.low) / step);
@@ -107,7 +109,7 @@ Point perturbed_point(const Space& space, const Point& point, Random& random) {
   for (const Parameter& parameter : space.parameters) {
     if (!is_active(parameter, other)) continue;
     const auto old = point.find(parameter.name);
-    // If the old point lacks a parameter, draws its value.
+    // If the old point has no value for a parameter, a value is drawn.
     other.insert_or_assign(parameter.name, old == point.end()
                                                ? value_at(parameter, random.uniform())
                                                : perturbed_value(parameter, old->second, random));

@@ -1,7 +1,7 @@
-// Chooses the next point of a sweep: grid, random, Sobol, TPE, BOHB.
+// Chooses the next point of a sweep. The ways to choose are grid, random, Sobol, TPE and BOHB.
 //
-// suggest() is a function of its arguments: the same history gives the same point. Its random numbers come
-// from the seed and the number of trials so far. Pure.
+// The result of suggest() depends only on its arguments. So the same history gives the same point. Its random
+// numbers come from the seed and the number of trials so far. Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Objective {
   std::string metric;
   Mode mode = Mode::kMin;
 };
-// Whether `value` is better than `other`; NaN is worse than everything else.
+// Returns whether `value` is better than `other`. NaN is worse than every other value.
 bool is_better(Mode mode, double value, double other);
 
 struct SearchSettings {
@@ -30,24 +30,28 @@ struct SearchSettings {
   std::uint64_t seed = 0;
 };
 
-// Returns an error that names a parameter that does not fit the search, such as a continuous range in a grid.
+// If a parameter does not fit the search, returns an error that names it. An example is a continuous range in
+// a grid.
 Status check_search(const SearchSettings& settings, const Space& space);
-// The number of different points; nullopt: not finite, or too many to count (grid_size()).
+// Returns the number of different points. Returns nullopt if it is not finite, or if there are too many
+// points to count; see grid_size().
 std::optional<std::uint64_t> point_count(const Space& space);
 
-// Returns an error that names the constraints, if suggest() would find no point that they allow.
+// Checks whether suggest() would find a point that the constraints allow. If not, returns an error that names
+// the constraints.
 Status check_has_point(const SearchSettings& settings, const Space& space);
 
 struct Suggestion {
   Point point;
   std::string reason;  // "TPE: 24 candidates from 12 good and 100 other trials"
 };
-// nullopt: the grid has no more points, or 10,000 random points in a row broke a constraint.
+// Returns the next point of the search. Returns nullopt if the grid has no more points, or if 10,000 random
+// points in a row broke a constraint.
 std::optional<Suggestion> suggest(const SearchSettings& settings, const Space& space, const History& history);
 
-// PBT's explore (Jaderberg et al. 2017, arXiv 1711.09846). Draws all parameters anew with probability 0.25.
-// Otherwise multiplies each number by 0.8 or 1.2, within its range, and moves each choice to one of its
-// neighbours. `nth`: the number of this exploit in the sweep.
+// Returns a changed copy of `point`: the step "explore" of PBT (Jaderberg et al. 2017, arXiv 1711.09846).
+// Draws all parameters anew with probability 0.25. Otherwise multiplies each number by 0.8 or 1.2, within its
+// range, and moves each choice to one of its neighbours. `nth` is the number of this exploit in the sweep.
 Point perturbed(const Space& space, const Point& point, std::uint64_t seed, std::uint64_t nth);
 
 }  // namespace muster::launcher::sweep

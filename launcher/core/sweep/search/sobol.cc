@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kDigits = 32;
 
-// A dimension's primitive polynomial over the integers modulo 2, its coefficients as bits, and its first
-// direction numbers.
+// The facts about one dimension: a primitive polynomial over the integers modulo 2, with its coefficients as
+// bits, and the first direction numbers.
 struct Direction {
   std::uint32_t polynomial;
   std::array<std::uint32_t, 9> first;
@@ -49,8 +49,8 @@ constexpr std::array<Direction, kSobolDimensions> kDirections = {{
 
 using Matrix = std::array<std::uint32_t, kDigits>;  // direction number k, shifted to the highest bits
 
-// Computes the direction numbers with Bratley and Fox's recurrence (Algorithm 659, ACM Trans. Math. Softw.
-// 14, 1988).
+// Computes the direction numbers of a dimension with the recurrence of Bratley and Fox (Algorithm 659, ACM
+// Trans. Math. Softw. 14, 1988).
 constexpr Matrix matrix_of(const Direction& direction) {
   Matrix matrix{};
   const int degree = std::bit_width(direction.polynomial) - 1;
@@ -78,7 +78,8 @@ constexpr std::array<Matrix, kSobolDimensions> kMatrices = [] {
 
 std::uint32_t sobol_digits(std::size_t dimension, std::uint32_t index) {
   CHECK(dimension < kSobolDimensions, "dimension {}", dimension);
-  // Uses the Gray code of `index`, as is usual: the same points, in another order within each power of 2.
+  // The index is replaced by its Gray code, as is usual. The points stay the same, but within each power of 2
+  // their order is another one.
   const std::uint32_t code = index ^ (index >> 1);
   std::uint32_t digits = 0;
   for (int k = 0; k < kDigits; ++k)
@@ -90,7 +91,8 @@ std::uint32_t owen_scrambled(std::uint32_t digits, std::uint64_t seed, std::size
   const std::uint64_t key = mixed(mixed(seed) + dimension + 1);
   std::uint32_t scrambled = 0;
   for (int k = 0; k < kDigits; ++k) {
-    // The digits before this one. A leading 1 keeps 0 and 00 apart.
+    // The digits before this one. A 1 stands in front of them, because 0 and 00 would otherwise look the
+    // same.
     const std::uint64_t prefix = (std::uint64_t{1} << k) | (std::uint64_t{digits} >> (kDigits - k));
     const std::uint32_t flip = mixed(key ^ mixed(prefix)) & 1;
     scrambled = (scrambled << 1) | (((digits >> (kDigits - 1 - k)) & 1) ^ flip);

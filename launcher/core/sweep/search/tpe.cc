@@ -12,10 +12,10 @@ namespace {
 constexpr std::size_t kStartupTrials = 10;
 constexpr std::size_t kCandidates = 24;
 constexpr std::size_t kMostGood = 25;
-// The most draws for one candidate that satisfies the constraints.
+// For one candidate, points are drawn until one satisfies the constraints. This is the most that are drawn.
 constexpr std::size_t kTriesPerCandidate = 50;
 
-// The parameters that exist under the same condition, so that a point has all of them or none.
+// Parameters that exist under the same condition. A point has either all of them or none.
 struct Group {
   std::vector<Axis> axes;
   std::vector<const Parameter*> fixed;  // those with one value, which need no model
@@ -40,7 +40,8 @@ std::vector<Group> groups_of(const Space& space) {
   return groups;
 }
 
-// The coordinates of the trials that have the whole group, in the order of their creation.
+// Returns the coordinates of the trials that have all parameters of the group. They are in the order in which
+// the trials were created.
 std::vector<Coordinates> observations_of(const Group& group, const std::vector<Trial>& trials,
                                          std::vector<std::size_t> indices) {
   std::ranges::sort(indices);
@@ -62,8 +63,9 @@ void put(const Group& group, const Coordinates& coordinates, Point& point) {
     point.insert_or_assign(group.axes[i].parameter().name, group.axes[i].value(coordinates[i]));
 }
 
-// Extends `point` by the candidate with the highest ratio of the good trials' density to the others' density.
-// Returns false if no candidate satisfies the constraints.
+// Draws candidates, and extends `point` by one of them. It is the candidate with the highest ratio of two
+// densities: that of the good trials, divided by that of the others. Returns false if no candidate satisfies
+// the constraints.
 bool extend(const Space& space, const Group& group, const ParzenEstimator& good,
             const ParzenEstimator& others, Random& random, Point& point) {
   std::optional<Coordinates> best;
@@ -85,7 +87,8 @@ bool extend(const Space& space, const Group& group, const ParzenEstimator& good,
   return best.has_value();
 }
 
-// Whether the group's parameters are active in the point. All of them have the condition of the first one.
+// Returns whether the parameters of the group are active in the point. All of them have the same condition,
+// so it looks only at the first.
 bool exists_in(const Group& group, const Point& point) {
   return is_active(group.axes.empty() ? *group.fixed.front() : group.axes.front().parameter(), point);
 }
@@ -102,8 +105,8 @@ std::optional<Point> tpe_point(const SearchSettings& settings, const Space& spac
                          kStartupTrials, count);
     return std::nullopt;
   }
-  // A tenth of the trials, at most 25, counts as good. A trial without a value counts as bad ("constant
-  // liar"), so that trials that run at the same time try different points.
+  // A tenth of the trials counts as good, but at most 25 trials. A trial that has no value yet counts as bad.
+  // (This is called "constant liar".) So trials that run at the same time try different points.
   const auto good_count = static_cast<std::ptrdiff_t>(std::min((count + 9) / 10, kMostGood));
   const auto split = ranking.ranked.begin() + good_count;
   const std::vector<std::size_t> good(ranking.ranked.begin(), split);

@@ -14,8 +14,8 @@
 
 namespace muster::launcher::sweep {
 
-// A chain such as `a + b - c` or `a < b <= c` is one node with all its parts, so the tree is never deeper
-// than the text is nested.
+// A chain such as `a + b - c` or `a < b <= c` is one node with all its parts. So the tree is never deeper
+// than the brackets of the text.
 struct Constraint::Node {
   enum class Kind { kValue, kName, kOr, kAnd, kNot, kCompare, kFold, kSign, kCall };
   Kind kind = Kind::kValue;
@@ -30,7 +30,7 @@ namespace {
 using Node = Constraint::Node;
 
 constexpr std::size_t kDeepest = 64;
-// Longer symbols come first, because the tokenizer takes the first one that fits.
+// The tokenizer takes the first symbol that fits. So longer symbols come first.
 constexpr std::array<std::string_view, 15> kSymbols = {"**", "<=", ">=", "==", "!=", "<", ">", "+",
                                                        "-",  "*",  "/",  "%",  "(",  ")", ","};
 constexpr std::array<std::string_view, 6> kComparisons = {"<", "<=", ">", ">=", "==", "!="};
@@ -65,7 +65,8 @@ struct Token {
   std::size_t at = 0;     // the byte at which it begins
 };
 
-// "at character 3: ...": counted from 1, in letters and not in bytes.
+// Returns an error such as "at character 3: ...". Characters are counted from 1. A letter of several bytes
+// counts as one.
 std::unexpected<Error> unreadable(std::string_view text, std::size_t at, std::string_view what) {
   const auto letters = std::ranges::count_if(
       text.substr(0, at), [](char letter) { return (static_cast<unsigned char>(letter) & 0xC0) != 0x80; });
@@ -174,7 +175,7 @@ class Parser {
     at_ = tokens_.size() - 1;
   }
 
-  // Reads one part, or a chain of parts with one of `separators` between each two.
+  // Reads one part, or a chain of several parts. Between each two parts is one of `separators`.
   Node chain(Node::Kind kind, std::span<const std::string_view> separators, Node (Parser::*part)()) {
     Node node{.kind = kind};
     node.parts.push_back((this->*part)());
@@ -292,7 +293,7 @@ class Parser {
   std::optional<Error> error_;
 };
 
-// ---- Values: nullopt if an operation has no result ----
+// ---- Values. A value is nullopt if an operation has no result. ----
 
 std::optional<Value> result_of(const Node& node, const Point& point);
 
@@ -310,12 +311,13 @@ bool is_truthy(const Value& value) {
   return text != nullptr ? !text->empty() : operand_number(value) != 0.0;
 }
 
-// Returns nullopt for an infinity or NaN, where Python raises an error: a division by 0, log(0), sqrt(-1).
+// Returns nullopt for infinities and NaN. Python raises an error in these cases: a division by 0, log(0),
+// sqrt(-1).
 std::optional<Value> if_finite(double number) {
   return std::isfinite(number) ? std::optional<Value>(number) : std::nullopt;
 }
 
-// As in Python, the result has the sign of `right`: -1 % 3 is 2.
+// The result has the sign of `right`, as in Python. So -1 % 3 is 2.
 double modulo(double left, double right) {
   const double rest = std::fmod(left, right);
   return rest != 0 && (rest < 0) != (right < 0) ? rest + right : rest;
@@ -347,7 +349,7 @@ bool follows(std::partial_ordering order, std::string_view symbol) {
   return symbol == "==" ? order == 0 : order != 0;
 }
 
-// A text is not equal to any number, and is neither below nor above one.
+// No text equals a number. No text is below or above a number either.
 std::optional<bool> operands_compared(const Value& left, std::string_view symbol, const Value& right) {
   const auto* text = std::get_if<std::string>(&left);
   const auto* other_text = std::get_if<std::string>(&right);
@@ -358,7 +360,8 @@ std::optional<bool> operands_compared(const Value& left, std::string_view symbol
   return std::nullopt;
 }
 
-// As in Python, `a < b < c` means `a < b and b < c`. Evaluates nothing after a false comparison.
+// As in Python, `a < b < c` means `a < b and b < c`. After a comparison that is false, the rest is not
+// evaluated.
 std::optional<Value> chain_compared(const Node& node, const Point& point) {
   std::optional<Value> left = result_of(node.parts[0], point);
   for (std::size_t i = 0; i < node.symbols.size(); ++i) {
@@ -373,7 +376,8 @@ std::optional<Value> chain_compared(const Node& node, const Point& point) {
   return true;
 }
 
-// As in Python, returns the part that decides: for `units or 4`, units unless it is 0.
+// As in Python, the result of `and` and `or` is the part that decides. So `units or 4` is units, unless units
+// is 0.
 std::optional<Value> decided(const Node& node, const Point& point) {
   std::optional<Value> result;
   for (const Node& part : node.parts) {

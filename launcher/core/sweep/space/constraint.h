@@ -19,15 +19,17 @@ namespace muster::launcher::sweep {
 
 class Constraint {
  public:
-  // The error says at which character the text cannot be read, and what was expected there.
+  // Reads the text of a constraint. If it cannot be read, the error says at which character, and what was
+  // expected there.
   static Expected<Constraint> parse(std::string text);
   const std::string& text() const { return text_; }
   const std::set<std::string>& names() const { return names_; }  // the parameters that it names
-  // nullopt: a named parameter is missing, or the operation has no result (a division by 0, a string times a
-  // number).
+  // Returns whether the constraint holds. Returns nullopt if the point lacks a parameter that the constraint
+  // names. Also returns nullopt if an operation has no result, such as a division by 0, or a string times a
+  // number.
   std::optional<bool> holds(const Point& point) const;
-  // Whether the word has a meaning of its own, as `and` and `true` have: no parameter can have it as its
-  // name.
+  // Whether the word has a meaning of its own, as `and` and `true` have. A parameter cannot have such a word
+  // as its name.
   static bool is_reserved(std::string_view word);
 
   struct Node;

@@ -10,7 +10,7 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// `{{NAME}`: an identifier with braces on both sides.
+// A name with braces on both sides, such as `{{NAME}`. The name is an identifier.
 struct Braced {
   std::string_view name;
   std::size_t opening = 0;  // braces
@@ -33,7 +33,7 @@ struct Known {
   const std::map<std::string, std::string>& more;
 };
 
-// nullopt: the name is unknown.
+// Returns the text for the name. Returns nullopt if the name is unknown.
 std::optional<std::string> text_for(const Known& known, std::string_view name) {
   if (parameter_named(known.space, name) != nullptr) {
     const auto value = known.point.find(std::string(name));
@@ -69,7 +69,7 @@ Expected<std::string> filled(std::string_view argument, const Space& space, cons
       continue;
     }
     // Pairs each opening brace with a closing one. Two pairs stand for one brace on each side. If one pair is
-    // left, the name is a placeholder.
+    // left over, the name is a placeholder.
     const std::size_t pairs = std::min(braced->opening, braced->closing);
     std::string middle(braced->name);
     if (pairs % 2 == 1) {

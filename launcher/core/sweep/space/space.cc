@@ -16,18 +16,19 @@ namespace {
 
 // ---- Distributions ----
 
-// The x at which the standard normal distribution function is `p`, which must lie in (0, 0.5].
+// Returns the x at which the standard normal distribution function has the value `p`. `p` must be in (0,
+// 0.5].
 //
-// The first guess is formula 26.2.23 of Abramowitz and Stegun, Handbook of Mathematical Functions (1964),
-// whose error is below 4.5e-4. Each of Halley's steps cubes the error, so two of them reach the accuracy of
-// erfc().
+// The first guess is formula 26.2.23 of Abramowitz and Stegun, Handbook of Mathematical Functions (1964). Its
+// error is below 4.5e-4. Each step of Halley's method cubes the error. So after two steps it is as accurate
+// as erfc().
 double lower_half_quantile(double p) {
   const double t = std::sqrt(-2 * std::log(p));
   double x =
       (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308))) - t;
   for (int step = 0; step < 2; ++step) {
     const double difference = std::erfc(-x / std::numbers::sqrt2) / 2 - p;
-    // Newton's step: the difference divided by the density.
+    // This is a step of Newton's method: the difference divided by the density.
     const double newton = difference * std::sqrt(2 * std::numbers::pi) * std::exp(x * x / 2);
     x -= newton / (1 + x * newton / 2);
   }
@@ -35,17 +36,20 @@ double lower_half_quantile(double p) {
 }
 
 double normal_value_at(double p) {
-  // Random numbers are multiples of 2^-53 below 1. So only 0 must be moved into the open interval (0, 1).
+  // Random numbers are multiples of 2^-53, and below 1. Only 0 is not in the open interval (0, 1). So only 0
+  // must be moved.
   const double inside = std::clamp(p, std::exp2(-54), 1 - std::exp2(-53));
   return inside <= 0.5 ? lower_half_quantile(inside) : -lower_half_quantile(1 - inside);
 }
 
-// Cuts [0, 1) into `count` equal parts, and returns the number of the part that has `unit`, from 0.
+// Divides [0, 1) into `count` equal parts, and returns the number of the part that contains `unit`. The first
+// part has the number 0.
 double equal_share(double unit, double count) {
   return std::clamp(std::floor(unit * count), 0.0, count - 1);
 }
 
-// Returns 0.3 for 0.1 * 3, which is 0.30000000000000004. 15 decimal digits always survive in a double.
+// Rounds the number to 15 decimal digits. So 0.1 * 3 gives 0.3 and not 0.30000000000000004. A double always
+// keeps 15 decimal digits.
 double without_noise(double number) {
   return parse_number<double>(fmt::format("{:.15g}", number)).value_or(number);
 }
@@ -64,8 +68,8 @@ double log_between(double low, double high, double unit) {
   return std::exp(std::lerp(std::log(low), std::log(high), unit));
 }
 
-// Each whole number gets the share of the interval from half a unit below it to half a unit above it, as with
-// Optuna 5.0's logarithmic integers.
+// Returns a whole number on a logarithmic scale. A number gets the share of the interval that lies between
+// half a unit below it and half a unit above it. Optuna 5.0 does the same.
 std::int64_t whole_in_log(const Parameter& parameter, double unit) {
   const double real = log_between(parameter.low - 0.5, parameter.high + 0.5, unit);
   return static_cast<std::int64_t>(std::clamp(std::floor(real + 0.5), parameter.low, parameter.high));

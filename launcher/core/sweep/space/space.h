@@ -1,7 +1,8 @@
-// The space that a sweep searches: its parameters, when each is active, and which points are allowed.
+// The space that a sweep searches. It says which parameters there are, when each is active, and which points
+// are allowed.
 //
 // A space is read from text: from flags (`lr=loguniform:1e-5:1e-1,units=choice:32:64`) or from the `space` of
-// a sweep file. Every error is one line: the parameter, the text, and what would be right. Pure.
+// a sweep file. An error is one line. It names the parameter, the text, and what would be right. Pure.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@
 
 namespace muster::launcher::sweep {
 
-// The parameter exists only in points in which the parameter `of` is active and has one of `values`.
+// A parameter with this condition exists only in some points. In these points the parameter `of` is active
+// and has one of `values`.
 struct Condition {
   std::string of;
   std::vector<Value> values;
@@ -53,11 +55,11 @@ struct Space {
   std::vector<Constraint> constraints;
 };
 
-// Parses the value of --space, NAME=KIND[:ARGUMENT]...[,NAME=...], with these kinds and arguments:
+// Parses the value of --space, NAME=KIND[:ARGUMENT]...[,NAME=...]. The kinds and their arguments are:
 //   uniform:LOW:HIGH  loguniform:LOW:HIGH  quniform:LOW:HIGH:STEP  int:LOW:HIGH  int-log:LOW:HIGH
 //   choice:VALUE:VALUE...  constant:VALUE  normal:MEAN:SD
-// A value that looks like a number, or is true or false, is one. After a backslash, `,` and `:` are ordinary
-// letters.
+// If a value looks like a number, or is true or false, it is a number or a boolean. After a backslash, `,`
+// and `:` are ordinary letters.
 Expected<Space> parse_space(std::string_view text);
 // Parses the members `space` and `constraints` of a sweep file. It is JSON here; launcher/io converts YAML.
 //   "space": {"lr": "loguniform:1e-5:1e-1", "momentum": {"uniform": [0, 1], "when": {"optimizer": "sgd"}},
@@ -65,27 +67,30 @@ Expected<Space> parse_space(std::string_view text);
 // A list is a choice. A single number, word or boolean is a constant. A condition needs a parameter with a
 // finite list of values: choice, constant, int, int-log.
 Expected<Space> space_from_json(const nlohmann::ordered_json& file);
-// space_from_json() reads the result back as the same space.
+// Returns the space as JSON. space_from_json() makes the same space from it.
 nlohmann::ordered_json space_as_json(const Space& space);
 
-// nullptr: the space does not have it.
+// Returns the parameter of this name. Returns nullptr if the space has none.
 const Parameter* parameter_named(const Space& space, std::string_view name);
-// Whether the parameter exists in `point`, which has all active parameters before this one.
+// Returns whether the parameter exists in `point`. The point must contain all active parameters that come
+// before this one.
 bool is_active(const Parameter& parameter, const Point& point);
-// The number of different values; nullopt: not finite.
+// Returns the number of different values. Returns nullopt if it is not finite.
 std::optional<std::uint64_t> value_count(const Parameter& parameter);
-// Maps `unit`, a number in [0, 1), to a value of the parameter by the parameter's distribution. If all values
-// are equally likely (every finite kind but kIntLog), `(k + 0.5) / value_count()` gives value number k.
+// Maps `unit`, a number in [0, 1), to a value of the parameter by the parameter's distribution. For a kind
+// with finitely many values, except kIntLog, all values are equally likely. Then `(k + 0.5) / value_count()`
+// gives the value number k.
 Value value_at(const Parameter& parameter, double unit);
-// The point at `unit`, which has a number in [0, 1) for each parameter of the space. Leaves out inactive
-// parameters.
+// Returns the point for `unit`. `unit` has a number in [0, 1) for each parameter of the space. Parameters
+// that are inactive are left out.
 Point point_at(const Space& space, const std::vector<double>& unit);
-// Whether all constraints hold. A constraint that names an inactive parameter holds.
+// Returns whether all constraints hold. If a constraint names an inactive parameter, it holds.
 bool is_allowed(const Space& space, const Point& point);
-// "unknown parameter lrr: did you mean lr?" `others`: more names that exist.
+// Returns a text such as "unknown parameter lrr: did you mean lr?". `others` are more names that exist.
 std::string unknown_parameter(const Space& space, std::string_view name,
                               std::span<const std::string_view> others = {});
-// Why a point that another program chose does not belong to the space; nullopt if it does.
+// Returns why the point does not belong to the space. Returns nullopt if it does. Another program chose the
+// point.
 std::optional<std::string> why_not_in(const Space& space, const Point& point);
 
 }  // namespace muster::launcher::sweep

@@ -14,7 +14,7 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// Whole numbers up to 2^53 are exact as `double`.
+// Whole numbers up to 2^53 can be stored in a `double` exactly.
 constexpr double kMostExact = 9007199254740992.0;
 
 // ---- A parameter as it was written ----
@@ -65,7 +65,8 @@ struct Written {
   std::vector<Value> arguments{};
 };
 
-// "lr: `loguniform:0:1`: ...". Shows the parameters of a file in the flag's form, too.
+// Returns an error such as "lr: `loguniform:0:1`: ...". If the parameter comes from a file, it is still shown
+// in the form of the flag.
 std::unexpected<Error> wrong_parameter(const Written& written, std::string_view what) {
   std::string text = written.kind;
   for (const Value& argument : written.arguments) text += ":" + text_of(argument);
@@ -95,7 +96,8 @@ std::optional<std::string> fault_of_name(const Space& before, std::string_view n
 }
 
 std::optional<std::string> fault_of_choices(const std::vector<Value>& choices) {
-  // Compares texts, because the trial gets texts: it cannot tell the number 1 from the word "1".
+  // The trial gets its values as texts. It cannot distinguish the number 1 from the word "1". So the texts
+  // are compared.
   std::set<std::string> texts;
   for (const Value& value : choices) {
     const auto [text, is_new] = texts.insert(text_of(value));
@@ -116,7 +118,7 @@ std::optional<std::string> fault_of_step(const Parameter& parameter) {
   return std::nullopt;
 }
 
-// Why no value can be drawn; nullopt: the parameter is sound.
+// Returns why no value of the parameter can be drawn. Returns nullopt if one can.
 std::optional<std::string> fault_of(const Parameter& parameter) {
   const auto& [low, high] = std::tie(parameter.low, parameter.high);
   if (has_listed_values(parameter.kind)) return fault_of_choices(parameter.choices);
@@ -250,8 +252,8 @@ std::string shown_json(const ordered_json& json) {
   return text.size() <= kMost ? text : std::string(beginning_of(text, kMost)) + "...";
 }
 
-// Returns the values of a list, or a single value as a list. nullopt: a value is neither a number nor a word
-// or boolean.
+// Returns the values of a list. A single value counts as a list. Returns nullopt if something in it is not a
+// number, a word or a boolean.
 std::optional<std::vector<Value>> values_from(const ordered_json& json) {
   std::vector<Value> values;
   const ordered_json list = json.is_array() ? json : ordered_json::array({json});
@@ -263,7 +265,7 @@ std::optional<std::vector<Value>> values_from(const ordered_json& json) {
   return values;
 }
 
-// {"KIND": [ARGUMENT, ...]}, which may also have a member "when".
+// Reads a parameter in the form {"KIND": [ARGUMENT, ...]}. The object may have the member "when" in addition.
 Expected<Parameter> parameter_from_object(const std::string& name, const ordered_json& json) {
   Written written{.name = name};
   std::size_t kinds = 0;
@@ -314,8 +316,8 @@ Expected<Parameter> parameter_from_json(const std::string& name, const ordered_j
   return parameter_of({name, json.is_array() ? "choice" : "constant", *values_from(list)});
 }
 
-// The parameter's own value that equals `value`: 1.0 means the choice 1. nullopt: the parameter has no equal
-// value.
+// Returns the value of the parameter that equals `value`. So 1.0 becomes the choice 1. Returns nullopt if no
+// value of the parameter is equal.
 std::optional<Value> own_value(const Parameter& parameter, const Value& value) {
   const auto number = written_number(value);
   if (has_whole_values(parameter.kind)) {
@@ -388,7 +390,7 @@ std::optional<Error> read_constraints(Space& space, const ordered_json& texts) {
   return std::nullopt;
 }
 
-// Writes 64, not 64.0, if the parameter's values are whole numbers.
+// If the parameter has whole values, writes 64 and not 64.0.
 ordered_json end_as_json(const Parameter& parameter, double end) {
   return has_whole_values(parameter.kind) ? ordered_json(static_cast<std::int64_t>(end)) : ordered_json(end);
 }

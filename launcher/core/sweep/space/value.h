@@ -1,4 +1,4 @@
-// A parameter's value, and a point: a value for each active parameter.
+// The value of a parameter, and a point. A point has a value for each active parameter.
 //
 // Converts both to the texts that a trial gets, and to and from JSON. Pure.
 #pragma once
@@ -22,15 +22,17 @@ using Point = std::map<std::string, Value>;
 // Returns the value as the trial gets it: `true`, `64`, `relu`, and for a real number the shortest text that
 // reads back as the same number. None is `None`.
 std::string text_of(const Value& value);
-// Returns a number or a boolean if the text is one, otherwise a string. `007`, `inf` and a whole number of
-// more than 64 bits stay strings: a number would not have all the letters that the trial should get.
+// If the text is a number or a boolean, returns that. Otherwise returns the text. `007`, `inf` and a whole
+// number of more than 64 bits stay texts. As numbers they would lose letters, and the trial should get all of
+// them.
 Value value_of(std::string_view text);
-// Whether the text may be a parameter's name: [A-Za-z_][A-Za-z0-9_]*.
+// Returns whether a parameter can have this name. The name has to match [A-Za-z_][A-Za-z0-9_]*.
 bool is_identifier(std::string_view text);
 // The environment variable in which a trial gets the parameter: MUSTER_PARAM_LR for lr.
 std::string variable_of(std::string_view parameter);
 
-// Writes a real number as one, with enough digits to read it back exactly: 1.0 becomes `1.0`.
+// Writes the value as JSON. A real number is written as one, with enough digits to read it back exactly. So
+// 1.0 becomes `1.0`.
 nlohmann::ordered_json value_as_json(const Value& value);
 // null is None. nullopt: a list, an object, or a whole number of more than 64 bits.
 std::optional<Value> value_from_json(const nlohmann::ordered_json& json);

@@ -38,15 +38,15 @@ bool dominates(const std::vector<Objective>& objectives, const Judged& one, cons
 }
 
 bool is_of_job(const Flag& flag, const Setting& setting) {
-  // These flags are left out. --memory-tier and --take-over need --checkpoint-dir; `settings` already has the
-  // lines of --config's file.
+  // These flags are left out. `settings` already contains the lines of --config's file. --memory-tier and
+  // --take-over make no sense without --checkpoint-dir.
   constexpr std::string_view kOthers[] = {"checkpoint-dir", "memory-tier", "take-over", "config",
                                           "dry-run",        "json",        "quiet"};
   const bool is_variable = std::isupper(static_cast<unsigned char>(setting.source.front())) != 0;
   return !is_variable && std::ranges::find(kOthers, flag.name) == std::end(kOthers);
 }
 
-// " --env A=1 --env B=2", or nothing for a switch that is off.
+// Returns the flag with its values, such as " --env A=1 --env B=2". Returns nothing for a switch that is off.
 std::string flag_text(const Flag& flag, const Setting& setting) {
   if (flag.value.empty()) return setting.values.back() == "0" ? "" : fmt::format(" --{}", flag.name);
   std::string text;
@@ -90,7 +90,7 @@ std::vector<std::int32_t> best_trials(const History& history, const std::vector<
 
 std::string launch_command(const Settings& settings, const SweepOptions& options) {
   std::string text = "launch";
-  // Without these flags, a list of hosts would decide how many nodes and workers there are.
+  // If these flags were missing, a list of hosts would decide how many nodes and workers there are.
   const bool hosts = settings.contains("hosts") || settings.contains("hostfile");
   if (hosts || options.nodes_per_trial > 1) text += fmt::format(" --nodes {}", options.nodes_per_trial);
   if (hosts || options.gpus_per_trial > 1) text += fmt::format(" --gpus-per-node {}", options.gpus_per_trial);

@@ -16,17 +16,17 @@
 
 namespace muster::launcher::sweep {
 
-// The trial's newest value of the metric; nullopt: the trial does not count.
+// Returns the newest value that the trial has for the metric. Returns nullopt if the trial does not count.
 std::optional<double> judged_value(const Trial& trial, const std::string& metric);
 
-// Returns numbers of trials, the best one first; equal trials are in the order of their numbers.
-// - One objective: all trials that count.
-// - Several objectives: the Pareto front, sorted by the first objective. No other trial beats one of these in
-//   one objective and equals or beats it in all others.
+// Returns the numbers of some trials, the best one first. Equal trials are in the order of their numbers.
+// - If there is one objective, these are all trials that count.
+// - If there are several objectives, these are the trials of the Pareto front, sorted by the first objective.
+//   A trial belongs to the front if no other trial is at least as good in all objectives and better in one.
 std::vector<std::int32_t> best_trials(const History& history, const std::vector<Objective>& objectives);
 
-// "launch --device cpu": `launch` with the flags that make a job run as the trials did. The sweep got them as
-// flags or as lines of a file. Leaves out
+// Returns a command such as "launch --device cpu". It is `launch` with the flags that make a job run as the
+// trials did. The sweep got these flags on its command line, or as lines of a file. It leaves out
 // - variables, because they apply to every launch;
 // - flags about the output;
 // - --checkpoint-dir, because a training would continue from the checkpoints that are there.

@@ -10,7 +10,7 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// The part of one feature that a leaf covers.
+// The values of one feature that a leaf covers.
 struct Range {
   double low = 0;
   double high = 1;
@@ -33,7 +33,8 @@ struct Leaf {
   double value = 0;
 };
 
-// Samples go to the left if their feature is at most `at`, or is the choice `at`.
+// Samples go to the left if their feature is not above `at`. For a choice, they go to the left if it is the
+// choice `at`.
 struct Split {
   std::size_t feature = 0;
   double at = 0;
@@ -53,14 +54,16 @@ class Tree {
     for (const Leaf& leaf : leaves_) mean_ += leaf.volume * leaf.value;
   }
 
-  // The variance of the tree's prediction over the whole space.
+  // Returns the variance of the tree's prediction over the whole space.
   double variance() const {
     double sum = 0;
     for (const Leaf& leaf : leaves_) sum += leaf.volume * square(leaf.value - mean_);
     return sum;
   }
 
-  // The variance of the prediction that is averaged over all other features: equation 5 of the paper.
+  // Returns how much of the prediction's variance this feature alone explains. For each of its values, the
+  // prediction is averaged over all other features. This is the variance of that average: equation 5 of the
+  // paper.
   double variance_of(std::size_t feature) const {
     return data_.features[feature] > 0 ? variance_of_choice(feature) : variance_of_number(feature);
   }
@@ -102,8 +105,8 @@ class Tree {
     grow(samples.subspan(left_count), std::move(right_box), depth + 1);
   }
 
-  // Takes the first one of equally good splits. Small nodes have many of these, so the features come in a
-  // random order: otherwise the first feature would seem more important.
+  // If several splits are equally good, the first one is taken. Small nodes have many of these. If the
+  // features always came in the same order, the first would seem too important. So their order is random.
   std::optional<Split> best_split(std::span<std::size_t> samples) {
     for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[below(i)]);
     std::optional<Split> best;
@@ -174,7 +177,8 @@ class Tree {
     return sum / static_cast<double>(marginal.size());
   }
 
-  // Averages the prediction over all other features. The average changes only where a leaf begins or ends.
+  // Averages the prediction over all other features, and returns the variance of this average. The average
+  // changes only where a leaf begins or ends.
   double variance_of_number(std::size_t feature) const {
     std::vector<std::pair<double, double>> changes;
     for (const Leaf& leaf : leaves_) {

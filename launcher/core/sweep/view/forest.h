@@ -1,5 +1,5 @@
-// A random forest that predicts numbers, and how much of its variance each feature alone explains: functional
-// ANOVA (Hutter, Hoos and Leyton-Brown 2014).
+// A random forest that predicts numbers. It also tells how much of the variance of its prediction each
+// feature explains alone. This is called functional ANOVA (Hutter, Hoos and Leyton-Brown 2014).
 //
 // Each tree is trained on a bootstrap sample and grown until its leaves are pure (Breiman 2001). Every leaf
 // is a box of the space, so all integrals over the space are exact sums over leaves. The same data and seed
@@ -13,9 +13,10 @@
 namespace muster::launcher::sweep {
 
 struct ForestData {
-  // For each feature: the number of its choices; 0: a number in [0, 1].
+  // For each feature, this is the number of its choices. If it is 0, the feature is a number in [0, 1].
   std::vector<std::size_t> features;
-  // For each sample: a number, or the number of a choice, for each feature.
+  // For each sample, this has one number for each feature. If the feature is a choice, it is the number of
+  // the choice.
   std::vector<std::vector<double>> rows;
   std::vector<double> targets;  // one for each sample, finite
 };
@@ -29,7 +30,7 @@ struct MainEffect {
   double share = 0;      // of the trees' variance over the space, in [0, 1]
   double deviation = 0;  // the share's standard deviation over the trees
 };
-// Returns one effect for each feature. nullopt: all trees predict the same value everywhere.
+// Returns one effect for each feature. Returns nullopt if all trees predict the same value everywhere.
 std::optional<std::vector<MainEffect>> main_effects(const ForestData& data, const ForestSettings& settings);
 
 }  // namespace muster::launcher::sweep

@@ -29,7 +29,8 @@ std::int64_t compared_rung(const History& history, const std::string& metric,
   return found;
 }
 
-// Returns the trials' values at `step`. Without a step, returns the newest values of finished trials.
+// Returns the values that the trials have at `step`. If no step is given, returns the newest values of the
+// finished trials.
 std::vector<Example> examples_in(const History& history, const std::string& metric,
                                  std::optional<std::int64_t> step) {
   std::vector<Example> examples;

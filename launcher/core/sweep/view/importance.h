@@ -1,9 +1,10 @@
-// How important each parameter is: the share of the metric's variance over the space that the parameter
-// explains alone (fANOVA, forest.h). The rest belongs to combinations of parameters.
+// Computes how important each parameter is. The metric has a variance over the space. The importance is the
+// share of this variance that the parameter explains alone (fANOVA, forest.h). The rest belongs to
+// combinations of parameters.
 //
-// Learns from finished trials, as Optuna 5.0's FanovaImportanceEvaluator does, with as many trees; with
-// rungs, from all trials at one of them. Unlike in Optuna, each parameter is weighted by its own
-// distribution: all decades of a logarithmic parameter weigh the same. Pure.
+// It learns from finished trials, with as many trees as Optuna 5.0's FanovaImportanceEvaluator. If the sweep
+// has rungs, it learns from all trials at one rung. Unlike in Optuna, each parameter is weighted by its own
+// distribution. So all decades of a logarithmic parameter weigh the same. Pure.
 #pragma once
 
 #include <optional>
@@ -24,18 +25,19 @@ struct Importance {
   double deviation = 0;  // standard deviation over the trees
 };
 struct Importances {
-  // The most important one first. Has the parameters that all compared trials have.
+  // The parameters that all compared trials have. The most important one is the first.
   std::vector<Importance> parameters;
   std::size_t trial_count = 0;
   std::optional<std::int64_t> step;  // at which they were compared; nullopt: finished ones, by newest values
 };
-// `rungs`: ascending. With several rungs, compares the trials at the highest rung that at least half of the
-// first rung's trials have reached: at higher rungs only good trials are left. Values that are not finite do
-// not count. Returns an error if the trials are too few, or have the same value.
+// Computes the importance of each parameter. `rungs` must be ascending. If there are several, it compares the
+// trials at one of them: the highest that at least half of the first rung's trials have reached. At higher
+// rungs only good trials are left. Values that are not finite do not count. Returns an error if there are too
+// few trials, or if all have the same value.
 Expected<Importances> importances(const Space& space, const History& history, const std::string& metric,
                                   std::span<const std::int64_t> rungs = {});
 
-// A line that says what was compared, and a table.
+// Returns a line that says what was compared, and a table.
 std::string importances_as_text(const Importances& importances, const std::string& metric, std::size_t width);
 
 }  // namespace muster::launcher::sweep

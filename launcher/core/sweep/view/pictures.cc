@@ -20,7 +20,7 @@ constexpr const char* kAxisStyle = R"(stroke="#444444")";
 constexpr const char* kGridStyle = R"(stroke="#dddddd")";
 constexpr const char* kHeadStyle = R"(font-weight="bold")";
 constexpr std::string_view kNoTrials = "no trial has a value yet";
-// Blue and vermillion of Okabe and Ito's palette.
+// The blue and the vermillion of the palette by Okabe and Ito.
 constexpr const char* kFull = R"(fill="#0072b2")";
 constexpr const char* kHollow = R"(fill="none" stroke="#d55e00" stroke-width="1.5")";
 
@@ -32,7 +32,7 @@ std::string number_text(double number) {
   return fmt::format("{:.4g}", number);
 }
 
-// Cuts a long name, which would cover the next axis.
+// Returns the text, but cuts it if it is long. A long name would cover the next axis.
 std::string label(const std::string& text) {
   constexpr std::size_t kMost = 16;
   return text.size() <= kMost ? text : std::string(beginning_of(text, kMost - 2)) + "..";
@@ -63,7 +63,8 @@ Scale scale_of(const std::vector<Shown>& shown) {
   return Scale(values);
 }
 
-// A choice's coordinate is its number. Spreads the choices over the picture's axis.
+// Returns the position on the picture's axis. The coordinate of a choice is its number, so the choices have
+// to be spread over the axis.
 double spread(const Axis& axis, double coordinate) {
   return axis.is_choice() ? (coordinate + 0.5) / static_cast<double>(axis.value_count()) : coordinate;
 }
@@ -81,7 +82,7 @@ std::vector<Tick> ticks_of(const Axis& axis) {
       ticks.push_back({spread(axis, static_cast<double>(i)), label(text_of(parameter.choices[i]))});
     return ticks;
   }
-  // A normal distribution has no ends: the ticks show nearly all of it.
+  // A normal distribution has no ends. So its ticks cover nearly all of it, but not all.
   const double margin = parameter.kind == Parameter::Kind::kNormal ? 0.001 : 0;
   for (const double wanted : {margin, 0.25, 0.5, 0.75, 1 - margin}) {
     const bool is_given = !axis.has_cells() && margin == 0 && (wanted == 0 || wanted == 1);
@@ -100,7 +101,8 @@ void draw_axis(Svg& svg, double x, const std::string& name, const std::vector<Ti
   for (const Tick& tick : ticks) {
     const double y = height_of(tick.position);
     svg.line({x - 4, y}, {x, y}, kAxisStyle);
-    // A white edge keeps the text readable on lines. Not all programs know `paint-order`.
+    // A white edge keeps the text readable where lines cross it. The text is drawn twice, first with the edge
+    // and then without it, because not all programs know `paint-order`.
     svg.text({x - 7, y + 4}, "end", tick.text, R"(stroke="#ffffff" stroke-width="4" fill="#ffffff")");
     svg.text({x - 7, y + 4}, "end", tick.text);
   }
@@ -223,7 +225,7 @@ class Course {
              objective_.metric + (scale_.is_logarithmic() ? " (logarithmic)" : ""), kHeadStyle);
   }
 
-  // Draws the best value so far as steps: it stays until a trial improves it.
+  // Draws the best value so far as a line of steps. The line stays level until a trial improves the value.
   void draw_best(Svg& svg) const {
     std::vector<Spot> spots;
     const Shown* best = nullptr;

@@ -1,7 +1,7 @@
-// Pictures of a sweep, as SVG: its points, and how its best value improved.
+// Draws pictures of a sweep, as SVG. They show its points, and how its best value improved.
 //
-// Colours are safe for all kinds of colour vision, and every difference is also one of shape or place. Each
-// trial shows its number, parameters and value under the mouse. Pure.
+// People with any kind of colour vision can tell the colours apart, and each difference is also one of shape
+// or place. If the mouse is over a trial, its number, parameters and value are shown. Pure.
 #pragma once
 
 #include <string>
@@ -12,12 +12,13 @@
 
 namespace muster::launcher::sweep {
 
-// Parallel coordinates: an axis for each parameter, and one for the metric; a line for each trial with a
-// value (best.h), the darker the better. A parameter that a trial does not have is below its axis.
+// Draws the trials with parallel coordinates. Each parameter has an axis, and so does the metric. Each trial
+// with a value (best.h) is a line. The better the trial is, the darker the line. If a trial does not have a
+// parameter, its line is below the axis there.
 std::string parallel_coordinates(const Space& space, const History& history, const Objective& objective);
 
-// A point for each trial by its number and newest value: full for finished trials, hollow for others, a cross
-// for those that failed or have no value; and a line for the best value so far.
+// Draws a point for each trial, at its number and its newest value. It is full for finished trials and hollow
+// for others. Trials that failed or have no value are a cross. A line shows the best value so far.
 std::string course_of_best(const History& history, const Objective& objective);
 
 }  // namespace muster::launcher::sweep

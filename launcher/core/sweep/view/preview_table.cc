@@ -11,7 +11,7 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// The shortest possible time: all slots are always busy.
+// Returns the shortest possible time. The sweep takes this long if all slots are always busy.
 std::optional<Duration> time_of(std::int64_t steps, const PreviewFacts& facts) {
   if (!facts.step) return std::nullopt;
   return duration_of(static_cast<double>(steps) * in_seconds(*facts.step) /

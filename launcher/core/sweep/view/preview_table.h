@@ -1,4 +1,5 @@
-// The cost of a sweep before its start: how many trials reach each rung, how many steps that takes, and how long.
+// Estimates the cost of a sweep before it starts: how many trials reach each rung, how many steps they take,
+// and how much time.
 //
 // Pure.
 #pragma once
@@ -18,7 +19,7 @@ struct PreviewFacts {
   std::size_t slots = 1;           // trials that run at once
   std::optional<Duration> step{};  // the time of a step
 };
-// `width`: of the terminal, in characters; 0: nothing is cut.
+// `width` is the width of the terminal in characters. If it is 0, nothing is cut.
 std::string preview_as_text(const PreviewFacts& facts, std::size_t width);
 nlohmann::ordered_json preview_as_json(const PreviewFacts& facts);
 

@@ -11,7 +11,8 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// Two code points that UTF-8 can write and XML 1.0 forbids: U+FFFE and U+FFFF.
+// Whether the text begins with U+FFFE or U+FFFF. UTF-8 can encode these two code points, but XML 1.0 forbids
+// them.
 bool is_noncharacter(std::string_view text) {
   return text.starts_with("\xEF\xBF\xBE") || text.starts_with("\xEF\xBF\xBF");
 }
@@ -25,7 +26,7 @@ std::vector<double> powers_of_ten(double low, double high) {
   return ticks;
 }
 
-// Multiples of 1, 2 or 5 times a power of ten.
+// Returns round numbers between `low` and `high`. They are multiples of 1, 2 or 5 times a power of ten.
 std::vector<double> round_numbers(double low, double high) {
   constexpr double kWanted = 5;
   const double rough = (high - low) / kWanted;
@@ -118,7 +119,8 @@ Scale::Scale(const std::vector<double>& values) {
 }
 
 double Scale::position(double value) const {
-  // Subtracts halves or logarithms: a difference of huge numbers, or a quotient, may be infinite.
+  // A difference of two huge numbers may be infinite, and so may a quotient. So it subtracts halves, or
+  // logarithms.
   const double range = logarithmic_ ? std::log(high_) - std::log(low_) : high_ / 2 - low_ / 2;
   if (!(range > 0)) return 0.5;
   return std::clamp((logarithmic_ ? std::log(value) - std::log(low_) : value / 2 - low_ / 2) / range, 0.0,

@@ -1,7 +1,8 @@
-// Writes SVG: the few shapes that pictures.cc draws, and scales with their ticks.
+// Writes pictures in the format SVG. It has the few shapes that pictures.cc needs, and scales with their
+// ticks.
 //
-// Texts may have any bytes: those that XML does not allow become question marks. Coordinates are pixels from
-// the upper left corner. Pure.
+// Texts may contain any bytes. Bytes that XML does not allow become question marks. Coordinates are pixels
+// from the upper left corner. Pure.
 #pragma once
 
 #include <string>
@@ -19,14 +20,15 @@ struct Spot {
 
 class Svg {
  public:
-  // `title`: for screen readers, and shown by browsers.
+  // `title` is the text that browsers show, and that screen readers read out.
   Svg(double width, double height, std::string_view title);
 
-  // `style`: attributes such as `stroke="#000" fill="none"`. `tip`: shown while the mouse is over the shape.
+  // `style` has attributes such as `stroke="#000" fill="none"`. `tip` is shown while the mouse is over the
+  // shape.
   void line(Spot from, Spot to, std::string_view style);
   void path(const std::vector<Spot>& spots, std::string_view style, std::string_view tip = {});
   void circle(Spot center, double radius, std::string_view style, std::string_view tip = {});
-  // `anchor`: start, middle or end.
+  // Writes text. `anchor` is "start", "middle" or "end".
   void text(Spot at, std::string_view anchor, std::string_view text, std::string_view style = {});
   std::string finish() &&;
 
@@ -35,14 +37,15 @@ class Svg {
   std::string body_;
 };
 
-// Maps values to [0, 1]: linearly, or by their logarithm if they are positive and differ a thousandfold.
+// Maps values to [0, 1]. Usually the map is linear. If all values are positive, and the largest is at least a
+// thousand times the smallest, it is linear in their logarithms.
 class Scale {
  public:
-  // `values`: finite, at least one.
+  // There must be at least one value. All values must be finite.
   explicit Scale(const std::vector<double>& values);
   double position(double value) const;
   bool is_logarithmic() const { return logarithmic_; }
-  // Round numbers within the range, about five; at least the range's ends.
+  // Returns about five round numbers in the range. Returns at least the two ends of the range.
   std::vector<double> ticks() const;
 
  private:
@@ -51,8 +54,9 @@ class Scale {
   bool logarithmic_ = false;
 };
 
-// "#00224e" (dark blue) for 0 to "#fee838" (yellow) for 1, over grey: the map cividis, which people with any
-// colour vision read alike (Nuñez, Anderton and Renslow 2018).
+// Returns the colour for a position from 0 to 1. It goes from "#00224e" (dark blue) over grey to "#fee838"
+// (yellow). This is the colour map cividis, which looks alike to people with any kind of colour vision
+// (Nuñez, Anderton and Renslow 2018).
 std::string cividis(double position);
 
 }  // namespace muster::launcher::sweep

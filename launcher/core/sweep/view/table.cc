@@ -30,7 +30,7 @@ std::string point_text(const Point& point) {
   return text;
 }
 
-// "VAL_LOSS": the titles of all columns are in capitals.
+// Returns the title of a metric's column, such as "VAL_LOSS". The titles of all columns are in capitals.
 std::string title_of(std::string metric) {
   std::ranges::transform(metric, metric.begin(), [](char letter) {
     return letter >= 'a' && letter <= 'z' ? static_cast<char>(letter - 'a' + 'A') : letter;
@@ -87,8 +87,8 @@ ordered_json basics_json(const Trial& trial) {
   return json;
 }
 
-// "val_loss 0.12 at step 81, best 0.11 at step 27". Leaves out the best value of a metric that is no
-// objective.
+// Returns a line such as "val_loss 0.12 at step 81, best 0.11 at step 27". If the metric is not an objective,
+// the best value is left out.
 std::string metric_line(const std::string& metric, const std::vector<Measurement>& measured,
                         const std::vector<Objective>& objectives) {
   const Measurement& newest = measured.back();

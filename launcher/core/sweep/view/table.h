@@ -1,4 +1,5 @@
-// A sweep's trials as text for people, and as JSON: `launch sweep status` and `launch sweep show`.
+// Writes the trials of a sweep as text for people, and as JSON. This is for `launch sweep status` and `launch
+// sweep show`.
 //
 // Numbers in tables have 6 digits; JSON and the parameters of a single trial have all digits. Pure.
 #pragma once
@@ -16,13 +17,14 @@ struct TableOptions {
   double now = 0;         // s since the sweep's begin, for running trials
   std::size_t width = 0;  // of the terminal, in characters; 0: nothing is cut
 };
-// ", 2 running, 14 finished": the states that trials have.
+// Returns how many trials are in each state, such as ", 2 running, 14 finished".
 std::string counts_of_states(const std::vector<Trial>& trials);
-// A row for each of these trials, in this order. The metrics' columns are named after the metrics.
+// Returns a table with a row for each of these trials, in this order. The column of a metric has the metric's
+// name.
 std::string trials_as_table(const std::vector<Trial>& trials, const std::vector<Objective>& objectives,
                             const TableOptions& options);
-// An array with an object for each trial, without the course of its metrics. A value that is not finite is
-// null.
+// Returns an array with an object for each trial. The objects do not have the earlier values of the metrics.
+// A value that is not finite is null.
 nlohmann::ordered_json trials_as_json(const std::vector<Trial>& trials);
 
 // A line for each value: "  lr = 0.1".
@@ -31,7 +33,7 @@ std::string values_as_text(const Trial& trial);
 // values.
 std::string trial_as_text(const Trial& trial, const std::vector<Objective>& objectives,
                           const TableOptions& options);
-// The trial's object in trials_as_json(), with all values and exploits.
+// Returns the JSON object that the trial has in trials_as_json(), with all its values and exploits.
 nlohmann::ordered_json trial_as_json(const Trial& trial);
 
 }  // namespace muster::launcher::sweep
