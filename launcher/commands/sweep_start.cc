@@ -358,8 +358,8 @@ void tell_end(const Setup& setup, const History& history, const std::string& why
     say(fmt::format("`launch sweep best {}` prints its command line", as_shell_word(setup.sweep.directory)));
 }
 
-// Adds places for trials on hosts that are not in `taken`. With --parallel, adds only as many as are missing.
-// `slots` is the number of places that are still in use.
+// Adds places for trials on hosts that are not in `taken`. `slots` is the number of places that are still in
+// use. If --parallel is given, there are never more places in all than its number.
 std::vector<Berth> more_berths(Setup& setup, const std::set<std::string>& taken, std::size_t slots) {
   Room room{.hosts = setup.job.hosts};
   std::erase_if(room.hosts, [&taken](const Host& host) { return taken.contains(host.name); });

@@ -10,10 +10,6 @@ namespace muster::launcher {
 
 namespace {
 
-// The longest time for which publish() waits for the agents. Agents that take longer to come no longer
-// compete with this process for a processor.
-constexpr Duration kPublishLimit = std::chrono::milliseconds(50);
-
 // Makes the bootstrap (fleet/bootstrap.h) that the plan needs. A new kind of bootstrap needs a line here.
 std::unique_ptr<Bootstrap> make_bootstrap(const Plan& plan, const LocalJob::Parts& parts) {
   if (!plan.hosts.empty())
@@ -45,6 +41,7 @@ LocalJob::LocalJob(const Plan& plan, const Parts& parts)
       console_(parts.console),
       started_unix_(parts.started_unix),
       phase_changed_(parts.phase_changed),
+      publish_after_(parts.publish_after),
       publish_timer_(parts.context),
       enquiries_(parts.context, parts.time,
                  {.status = [this] { return launcher_.status(); },
@@ -70,7 +67,6 @@ LocalJob::LocalJob(const Plan& plan, const Parts& parts)
                [this](const Controller& self, const Event& event, TimePoint at, const Decisions& decisions) {
                  journal_.add(self, event, at, decisions);
                  if (std::exchange(phase_, self.job().phase()) == phase_) return;
-                 if (phase_ >= Phase::kPreparing) publish_timer_.cancel();
                  if (phase_changed_) phase_changed_(phase_);
                },
            .input = input_.get(),
@@ -79,7 +75,8 @@ LocalJob::LocalJob(const Plan& plan, const Parts& parts)
 
 void LocalJob::begin() {
   launcher_.begin();
-  publish_timer_.expires_after(kPublishLimit);
+  if (publish_after_ == Duration::zero()) return publish();
+  publish_timer_.expires_after(publish_after_);
   publish_timer_.async_wait([this](const boost::system::error_code&) { publish(); });
 }
 
@@ -92,9 +89,8 @@ void LocalJob::close() {
   bootstrap_->close();
 }
 
-// Makes job.json and the control socket. Other commands find the job with these. This runs while the agents
-// prepare the first attempt, so it does not delay the start. If the agents take long, it does not wait for
-// them. The job goes on even if it fails.
+// Runs while the agents start, so that it does not delay the start. If one of the two files cannot be made,
+// the job goes on without it.
 void LocalJob::publish() {
   published_ = true;
   if (const Status written = write_job_record(plan_, started_unix_); !written)

@@ -37,6 +37,9 @@ class LocalJob {
     std::function<void(Phase phase)> phase_changed{};
     AgentPool* agents = nullptr;  // where local agents come from; null: each is a new process
     KeptAgents* kept = nullptr;   // where agents of hosts come from; null: each is a new process
+    // When the job's record and control socket are made, counted from begin(). A job of a sweep starts within
+    // milliseconds, and making them in the meantime would delay its start.
+    Duration publish_after{};
   };
   LocalJob(const Plan& plan, const Parts& parts);
   LocalJob(const LocalJob&) = delete;
@@ -66,6 +69,7 @@ class LocalJob {
   const double started_unix_;
   std::function<void(Phase phase)> phase_changed_;
   Phase phase_ = Phase::kGathering;
+  const Duration publish_after_;
   asio::steady_timer publish_timer_;  // cancelled: publishes now
   bool published_ = false;
   bool closing_ = false;

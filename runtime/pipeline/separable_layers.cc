@@ -307,8 +307,8 @@ at::Tensor group_norm(c10::DispatchKeySet keys, const at::Tensor& input, std::in
 }
 
 // Intercepts the operators of the lowest level that autograd knows. So a call through a higher level is
-// intercepted too, such as conv2d() with padding "same". linear() is an exception: it is intercepted itself,
-// because code that is not a layer also calls the operators that it consists of.
+// intercepted too, such as conv2d() with padding "same". linear() is an exception. It
+// consists of operators that other code calls, too, so linear() itself is intercepted.
 void add_kernels(torch::Library& library) {
   using Sizes = c10::SymIntArrayRef;
   library.impl("linear", TORCH_FN(linear));

@@ -1,5 +1,5 @@
-// The flags with which a user debugs ranks while they run. One names the rank that gets the launcher's stdin.
-// The other gives commands that run the programs of some ranks. Pure.
+// Two flags with which a user debugs ranks while they run. One flag names the rank that gets the launcher's
+// stdin. The other flag names ranks and a command, such as a debugger, that starts their program. Pure.
 #pragma once
 
 #include "common/wire/messages.h"

@@ -185,9 +185,9 @@ void ContainerShell::ran_out_of_memory() {
   container_->out_of_memory_at = Clock::now();
 }
 
-// The kernel may kill one process while the container goes on. So the event counts only if the exit code is
-// 137, and if it comes shortly before the end. An event after the end of the container counts, too, because a
-// busy engine sends it late.
+// Docker reports an out-of-memory event if the kernel kills a process of the container, but the container can
+// go on. So the event explains the container's end only if the exit code is 137 and the event came shortly
+// before the end. An event after the end also counts, because a busy engine sends events late.
 bool ContainerShell::out_of_memory() const {
   const Container& container = *container_;
   return container.code && *container.code && **container.code == kKilled &&

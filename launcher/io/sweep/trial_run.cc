@@ -9,6 +9,8 @@ namespace muster::launcher::sweep {
 
 namespace {
 
+constexpr Duration kPublishAfter = std::chrono::milliseconds(10);
+
 // The kernel's counters do not show everything. If memory is used up, GPUs, torch's allocator, Python and C++
 // report an exception.
 bool tells_of_memory(const Verdict& verdict) {
@@ -63,7 +65,8 @@ TrialRun::TrialRun(Plan plan, Parts parts, std::int64_t newest_step)
                          if (phase >= Phase::kLeaving && !std::exchange(leaving_, true)) leave();
                        },
                    .agents = parts_.agents,
-                   .kept = parts_.kept}) {}
+                   .kept = parts_.kept,
+                   .publish_after = kPublishAfter}) {}
 
 void TrialRun::end(bool save, const std::string& why) {
   if (over_at_) return;

@@ -22,8 +22,8 @@ class Console {
   // stderr. `dropped` is the number of lines that the agent dropped before these.
   virtual void show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped,
                            LocalRank local_rank) = 0;
-  // Calls `taken` with `bytes` when the reader of this stream has taken all output of workers that was shown
-  // before.
+  // Calls `taken` with `bytes` later: when the reader of this stream has taken all output that was shown
+  // before this call.
   virtual void tell_when_taken(int stream, std::size_t bytes, Taken taken) = 0;
   // Returns whether the reader of a worker's stream has taken anything in the last `period`.
   virtual bool takes(int stream, Duration period) const = 0;

@@ -64,7 +64,7 @@ struct RunEnded {
 struct Exploited {
   std::int32_t trial = 0;
   std::int32_t from = 0;
-  std::int64_t step = 0;  // that `from` had got to: its checkpoint may be of an earlier or later one
+  std::int64_t step = 0;  // the newest step that `from` had reported; its checkpoint can be of another step
   Point point{};
   std::string reason{};
 };

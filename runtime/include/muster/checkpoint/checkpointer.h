@@ -129,14 +129,14 @@ class Checkpointer {
   // of that checkpoint.
   std::int64_t restore(TrainState& state, const RestoreOptions& options = {});
 
-  // Call it after each training step: counts the step, reports it to the agent, and saves every `every`
-  // steps.
+  // Call it after each training step. It counts the step and reports it to the agent. It saves when the
+  // number of steps is a multiple of `every`.
   // - Throws std::logic_error if the directory has a checkpoint to resume from, and the program has neither
   //   called restore() nor set start_over: new saves would replace that checkpoint.
   // - If a save finds that a newer attempt has taken over the directory, the next call that saves throws
   //   FencedError on all ranks.
   // - After a notice of preemption all ranks agree on a step, save it, wait for its commit and throw
-  //   Preempted. If check_finite or check_replicas forbids the commit, they throw std::runtime_error.
+  //   Preempted. If check_finite or check_replicas forbids the commit, all ranks throw std::runtime_error.
   void step(TrainState& state);
   std::int64_t steps() const;  // steps done, including those before a restore
 
