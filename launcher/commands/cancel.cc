@@ -15,8 +15,8 @@ namespace {
 constexpr Duration kCancelLimit = std::chrono::seconds(10);
 constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 
-// Waits for the end of the job, without a time limit. It ends at the latest when the job's grace has passed.
-// The user can leave before that with Ctrl-C.
+// Waits for the end of the job. The wait needs no time limit, because the job's grace bounds it. The user can
+// leave before that with Ctrl-C.
 Expected<JobEntry> wait_for_end(const JobEntry& running) {
   for (;;) {
     auto job = read_job(running.record.directory);

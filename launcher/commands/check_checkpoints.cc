@@ -39,8 +39,8 @@ int leave_mark(const std::string& directory, std::uint64_t nonce, std::int32_t n
   return fsync(fd.get()) == 0 ? 0 : errno;
 }
 
-// Runs in a process of its own for the node `reader`. Reads the marks of all nodes. If there are more than
-// kMostRead nodes, reads only so many marks, beginning with that of this node.
+// Runs in another process for the node `reader`. Reads the marks of all nodes. If there are more than
+// kMostRead nodes, reads only kMostRead marks, beginning with that of this node.
 int read_marks(const std::string& directory, std::uint64_t nonce, std::int32_t reader, std::int32_t nodes) {
   constexpr std::int32_t kMostRead = 256;
   for (std::int32_t i = 0; i < std::min(nodes, kMostRead); ++i) {

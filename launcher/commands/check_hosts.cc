@@ -15,7 +15,7 @@ namespace muster::launcher {
 
 namespace {
 
-// This file exists while the object lives.
+// A file that exists while this object lives.
 class Mark {
  public:
   explicit Mark(const std::string& directory) {

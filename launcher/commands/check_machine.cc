@@ -26,7 +26,7 @@ std::optional<Space> space_of(const std::string& path) {
   return Space{status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize};
 }
 
-// Returns the nearest parent that exists. The directory itself may not exist yet.
+// Returns the path if it exists. Otherwise returns the nearest parent that exists.
 std::string existing_part_of(std::filesystem::path path) {
   std::error_code error;
   while (!std::filesystem::exists(path, error) && path.has_relative_path()) path = path.parent_path();

@@ -203,8 +203,8 @@ int logs(const Invocation& invocation) {
     printer.add(source, line, time, files.newest_attempt());
   };
   for (bool is_new = false;; is_new = true) {
-    // Asks whether the job has ended before it reads. If the job has ended by then, the files are complete
-    // when they are read.
+    // First asks whether the job has ended, and reads after that. If the job has ended by then, the files are
+    // complete when they are read.
     const bool last = !wishes->follow || !job->may_run();
     if (const Status read = files.read(show, {is_new, last}); !read) return refuse(read.error(), 1);
     printer.show_kept(files.newest_attempt());

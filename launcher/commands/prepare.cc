@@ -17,8 +17,8 @@ namespace muster::launcher {
 
 namespace {
 
-// Returns the command that the user may have meant. The word is not a program. If a file has this name,
-// returns nothing.
+// Returns the command that the user may have meant by `program`, a word that is not a program. If a file has
+// this name, returns nothing.
 std::optional<std::string_view> command_meant(const std::string& program, const Invocation& invocation) {
   std::error_code ignored;  // for example, the name is too long for a file
   const bool is_file =

@@ -40,7 +40,7 @@ double age_of(const std::string& directory, const SweepView& sweep) {
 
 std::string state_line(const std::string& directory, const SweepView& sweep) {
   const auto controller = running_controller(directory);
-  // If there is no controller, it was killed while trials ran. They ended with it.
+  // If trials still count as running but there is no controller, it was killed. The trials ended with it.
   const bool interrupted = !controller && sweep.history.running_count() > 0;
   std::string text =
       controller                                          ? fmt::format("running, pid {}", controller->pid)

@@ -74,7 +74,7 @@ struct SweepCall {
 int sweep_run(const Invocation& invocation);
 int sweep_preview(const Invocation& invocation);
 int sweep_resume(const SweepCall& call);
-// For other programs that run trials or choose them. They are in sweep_exchange.cc.
+// These functions are for other programs that run trials or choose them. They are in sweep_exchange.cc.
 int sweep_ask(const SweepCall& call);
 int sweep_tell(const SweepCall& call);
 int sweep_import(const SweepCall& call);

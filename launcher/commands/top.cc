@@ -16,7 +16,7 @@ namespace muster::launcher {
 namespace {
 
 constexpr Duration kTableLimit = std::chrono::seconds(10);
-// These are for --once. One is the pause between two requests. The other is the limit for all of them
+// These are for --once. kPause is the pause between two requests. kUsageLimit is the limit for all of them
 // together. Agents report usage once a second, and it takes two reports to compute the share of processor
 // time.
 constexpr auto kPause = std::chrono::milliseconds(200);

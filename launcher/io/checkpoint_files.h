@@ -20,7 +20,8 @@ struct OpenCheckpoint {
   std::string path;  // of its files
   CheckpointManifest manifest;
 };
-// Returns the errors of read_manifest() and with_contents(): kNotFound, kCorrupt and kInvalidArgument.
+// Opens a checkpoint. Its errors are those of read_manifest() and with_contents(): kNotFound, kCorrupt and
+// kInvalidArgument.
 Expected<OpenCheckpoint> open_checkpoint(const CheckpointDirectory& directory, CheckpointId id,
                                          bool verified);
 
@@ -33,7 +34,7 @@ struct Written {
   std::size_t tensor_count = 0;
   std::uint64_t size_bytes = 0;
 };
-// Writes the tensors of tensors_of() into one new file. A crash never leaves a part of the file.
+// Writes the tensors of tensors_of() into one new file. The file appears complete or not at all.
 Expected<Written> export_tensors(const OpenCheckpoint& checkpoint, bool all, const std::string& path);
 
 // The result of an import. import_tensors() reads such a file into a checkpoint directory that has no

@@ -17,7 +17,7 @@ class Input {
   virtual ~Input() = default;
 
   // When there is input, calls `done` once, with at least 1 byte and at most `most` bytes. Never calls `done`
-  // before read() returns. Call read() again only after that.
+  // before read() returns. Call read() again only after `done` was called.
   virtual void read(std::size_t most, OnRead done) = 0;
 };
 

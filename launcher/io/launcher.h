@@ -36,8 +36,8 @@ class Launcher final : private Bootstrap::Listener {
     std::function<void()> finished;  // called when the job is over and nothing of it is left
     Controller::Witness witness{};   // called with each event and its decisions
     Input* input = nullptr;          // null: no rank of the plan gets the input
-    // Returns the key that two agents share. `identity` is that of the pair (wire::peer_identity). If this is
-    // empty, agents have no neighbours.
+    // Returns the key that two agents share. `identity` is that of the pair (wire::peer_identity). If this
+    // function is empty, agents have no neighbours.
     std::function<std::string(const std::string& identity)> neighbour_key{};
   };
   Launcher(Plan plan, Parts parts);

@@ -89,8 +89,9 @@ void LocalJob::close() {
   bootstrap_->close();
 }
 
-// Runs while the agents start, so that it does not delay the start. If one of the two files cannot be made,
-// the job goes on without it.
+// Makes job.json and the control socket. Other commands find the job with these. This runs after begin(), so
+// that it does not delay the start of the agents. If one of the two cannot be made, the job goes on without
+// it.
 void LocalJob::publish() {
   published_ = true;
   if (const Status written = write_job_record(plan_, started_unix_); !written)

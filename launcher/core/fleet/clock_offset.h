@@ -20,9 +20,9 @@ class ClockOffset {
   // The best answer of one period counts until the end of the next period.
   static constexpr Duration kPeriod = std::chrono::minutes(2);
 
-  // Says which answers take_answer() returns. First it returns answer 1. Then it returns the best of answers
-  // 2 to kFirstAnswers, and after that the best answer of each pause. The first pause has the length
-  // kFirstPause. Each next pause is twice as long, but never longer than kLongestPause.
+  // These constants say which answers take_answer() returns. First it returns answer 1. Then it returns the
+  // best of answers 2 to kFirstAnswers, and after that the best answer of each pause. The first pause has the
+  // length kFirstPause. Each next pause is twice as long, but never longer than kLongestPause.
   static constexpr int kFirstAnswers = 16;
   static constexpr Duration kFirstPause = std::chrono::seconds(1);
   static constexpr Duration kLongestPause = std::chrono::seconds(16);

@@ -76,9 +76,9 @@ void Fleet::handle(const AgentConnected& event, TimePoint now) {
   decide(AcceptConnection{event.agent, event.connection}, "its agent was started and is expected");
 }
 
-// Only the exit status of the agent's process tells the cause. So this waits a moment for the end of the
-// process. The kernel reports that end right after it has closed the connections of the process. If the
-// process has ended already, the fleet has now read everything that the agent sent. Then the node is lost.
+// This waits a moment for the end of the agent's process, because the exit status of the process tells the
+// cause. The kernel reports that end right after it has closed the connections of the process. If the process
+// has ended already, the fleet has now read everything that the agent sent. Then the node is lost.
 void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr || node->connection != event.connection) return;

@@ -37,8 +37,8 @@ inline bool is_excluded(const std::vector<TimePoint>& losses, const ExclusionLim
 
 struct FleetLimits {
   Duration silence{};  // an agent that sends nothing for this long is lost
-  // If true, the bootstrap itself reports a start that failed. A start can take long, so an agent counts as
-  // silent only from its connection on. If false, it counts as silent from its start on.
+  // If true, the bootstrap itself reports a start that failed. A start can take long, so the silence of an
+  // agent counts only from its connection on. If false, it counts from its start on.
   bool starts_are_watched = false;
   std::string version{};  // of Muster; agents of another version are refused
   ExclusionLimits exclusion{};
@@ -86,13 +86,13 @@ class Fleet {
   // Kills the node's agent. The node counts as lost from `lost_at` on. No NodeLost is sent, because the
   // caller knows of the loss.
   FleetDecisions drop(NodeId node, TimePoint lost_at, const std::string& why, TimePoint now);
-  // Leftovers that LeftoversRemain has reported are no longer waited for.
+  // From now on, the fleet does not wait for the leftovers that LeftoversRemain has reported.
   void leave_leftovers_behind();
   // Call when the job is over. From then on, the end of an agent does not count towards exclusion.
   void release() { releasing_ = true; }
 
-  // An agent is in one of these states. With kAbsent, the node has none. With kComing, it was started. With
-  // kThere, it has sent Hello.
+  // Says whether a node has an agent. With kAbsent, it has none. With kComing, its agent was started. With
+  // kThere, its agent has sent Hello.
   enum class Presence { kAbsent, kComing, kThere };
   Presence presence(NodeId node) const { return at(node).presence; }
   Incarnation incarnation(NodeId node) const { return at(node).incarnation; }  // of its newest agent

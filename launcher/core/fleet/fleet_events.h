@@ -1,5 +1,5 @@
-// Values for fleet.h: the events of a job's agents, the actions that the fleet decides on, and the news that
-// it has for the job. Plain values.
+// Plain values for fleet.h: the events of a job's agents, the actions that the fleet decides on, and the news
+// that it has for the job.
 //
 // An agent is named by its node and its incarnation. Messages of all incarnations of a node except the newest
 // are out of date (Fleet::listens_to()). The fleet and the job ignore them.

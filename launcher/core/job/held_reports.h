@@ -21,8 +21,8 @@ class HeldReports {
  public:
   static constexpr Duration kInterval = std::chrono::seconds(1);
 
-  // If the message reports progress of the current attempt, holds it and returns true. Otherwise returns
-  // false.
+  // If the message reports progress, holds it and returns true. Otherwise returns false. The message must be
+  // one of the current attempt.
   bool hold(const AgentSaid& said, TimePoint now);
   // Removes all reports that are held, and returns them, in the order of each rank's first one. Each has the
   // time of its rank's newest report.

@@ -1,7 +1,6 @@
-// Values for job.h and controller.h: the events of a job, and the actions that it can decide on. Plain
-// values.
+// Plain values for job.h and controller.h: the events of a job, and the actions that it can decide on.
 //
-// fleet_events.h has the events and actions of agents. Some events are answers of the lineage (lineage.h).
+// fleet_events.h has the events and actions of agents. Some events are answers of the lineage (io/lineage.h).
 // Each has the number of its question. Only the answer to the newest question counts.
 #pragma once
 
@@ -17,8 +16,7 @@
 
 namespace muster::launcher {
 
-// Numbers the questions that the job asks about its checkpoints, such as BeginAttempt. The first question has
-// number 1.
+// Numbers the questions that the job asks the lineage, such as BeginAttempt. The first question has number 1.
 using Question = Id<struct QuestionTag, std::uint64_t>;
 
 // ---- Events ----

@@ -102,7 +102,7 @@ void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) 
   });
 }
 
-// If a node refuses in a restart, something has happened to it, because it was able to start workers before.
+// If a node refuses a restart, something is wrong with it, because it was able to start workers before.
 // Another node may work.
 void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   if (refused.unreachable) return hear_unreachable(id, refused, now);
@@ -278,7 +278,7 @@ void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
 }
 
 // A rank can stay in one frame for a long time because it works there, or because it waits for another rank
-// that works. So the training hangs only if no rank moves.
+// that works. So the training may hang only if no rank moves.
 void Job::hear_still(StillRank rank, TimePoint now) {
   facts_.still[rank.stall.rank] = std::move(rank);
   check_still(now);

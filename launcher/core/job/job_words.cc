@@ -38,7 +38,8 @@ void Job::tell_loss() {
 }
 
 // If `on_disk`, the runtime wrote the checkpoint, and will resume from it. Otherwise the program itself has
-// committed a checkpoint. It can resume from it, but may not do so. Returns "" if there is no checkpoint.
+// committed a checkpoint. It can resume from this checkpoint, but does not have to. Returns "" if there is no
+// checkpoint.
 std::string Job::offer_text(bool on_disk) const {
   const auto step = chronicle_.resume_step();
   return step ? fmt::format("{} from step {}", on_disk ? "resumes" : "can resume", *step) : "";

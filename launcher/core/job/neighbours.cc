@@ -7,7 +7,8 @@
 
 namespace muster::launcher {
 
-// Puts the members into a ring. Neighbours in the ring are on different machines if that is possible.
+// Puts the members into a ring. The ring goes from machine to machine: first it takes one member of each
+// machine, then a second one of each, and so on.
 Neighbours::Neighbours(const std::vector<Member>& members, const std::string& interface) {
   if (members.size() < 2) return;
   std::map<std::string, std::size_t> count_on;

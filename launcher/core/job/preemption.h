@@ -27,8 +27,8 @@ class Preemption {
   bool all_can(std::int32_t world_size) const {
     return capable_.size() == static_cast<std::size_t>(world_size);
   }
-  // Gives the notice to end, which tells the ranks that they have time until `until`. `steps` has the
-  // checkpoints that are committed already; has_committed() ignores these.
+  // Call when the notice to end is given. The ranks have time until `until`. `steps` has the checkpoints that
+  // are committed already; has_committed() ignores these.
   void give(const StopWish& wish, TimePoint until, const Steps& steps);
   // The user has asked for the end again, in another way. This replaces the reason of the notice.
   void want(const StopWish& wish) { wish_ = wish; }

@@ -39,8 +39,8 @@ struct Rendezvous {
 // - If no network is shared, it is the host's first address, which routers may know.
 // - An address that two hosts have, such as docker0's, is avoided.
 // - `members` are in the order of their ranks, so rank 0's is the first.
-// - If `interface` is not empty, only some addresses are allowed. It names an interface of the first host, or
-//   a network such as 10.77.0.0/16.
+// - If `interface` is not empty, it names an interface of the first host, or a network such as 10.77.0.0/16.
+//   Only addresses on this interface or in this network are allowed.
 // - At the addresses `unreachable`, a member did not reach the store. This function prefers other addresses
 //   in a shared network.
 // Returns kInvalidArgument if the first host has no address on `interface`. Also returns it if the members

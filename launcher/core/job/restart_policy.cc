@@ -25,14 +25,14 @@ bool is_from_outside(const Verdict& verdict) {
   }
 }
 
-// Returns the text that is compared with the text of another failure. Empty if the program left none.
+// Returns the text that is compared with the text of another failure. It is empty if the program left none.
 const std::string& text_of(const WorkerEnd& end) {
   return end.cause.empty() ? end.exception : end.cause;
 }
 
 // Returns the value for Failure::at_start. In these cases, too, it is "":
-// - The rank only missed another rank, because it may succeed next time.
-// - The rank has left no text, because then the cause is not known.
+// - The rank only missed another rank. It may succeed next time.
+// - The rank has left no text. Then the cause is not known.
 std::string failure_at_start(const Verdict& verdict, const std::string& what) {
   const bool own = verdict.kind == Verdict::Kind::kExit || verdict.kind == Verdict::Kind::kSignal;
   if (!own || is_from_outside(verdict) || !verdict.at_start || verdict.lived >= RestartPolicy::kLongLife)

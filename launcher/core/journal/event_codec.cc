@@ -82,7 +82,7 @@ void to_json(json& out, const ProcessEnded& ended) {
   out = {{"agent", ended.agent}, {"how", ended.how}, {"end", ended.end}};
 }
 
-// In older journals the field is called `refused` and not `end`.
+// Older journals have the field `refused`, which is true or false, and not `end`.
 void from_json(const json& in, ProcessEnded& ended) {
   in.at("agent").get_to(ended.agent);
   in.at("how").get_to(ended.how);

@@ -46,8 +46,8 @@ struct CommandArguments {
   // `what` is the thing that is counted, for the error message.
   Expected<std::optional<std::size_t>> count(std::string_view name, std::string_view what) const;
 };
-// Returns the errors of sort_arguments(). It is also an error if a flag has two values, or if there are more
-// operands than the command takes.
+// Reads the words that follow the command's name. Returns the same errors as sort_arguments(). It is also an
+// error if a flag has two values, or if there are more operands than the command takes.
 Expected<CommandArguments> read_command_arguments(const Command& command,
                                                   const std::vector<std::string>& words);
 

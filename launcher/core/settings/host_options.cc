@@ -11,7 +11,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Fails because flags contradict each other. The error is one line, such as "--hosts: words" or "--bootstrap:
+// Fails because flags contradict each other. The error is one line. It begins with the flag, as in "--hosts:
 // words".
 template <class... Arguments>
 void contradict(SettingReader& reader, const Setting& setting, fmt::format_string<Arguments...> format,

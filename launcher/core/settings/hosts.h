@@ -87,9 +87,10 @@ struct RemoteOptions {
 };
 
 // Parses a list of hosts in the form [USER@]HOST[:SLOTS] or [USER@]HOST:PORT:SLOTS, separated by commas.
-// n[0-3,07] stands for several names. [::1] is an IPv6 address. A host without SLOTS has 1 slot. If a host is
-// listed several times, it gets the sum of its slots, as in Open MPI. Returns the hosts in the order in which
-// they first appear. At most 100,000 are allowed.
+// n[0-3,07] stands for several names. [::1] is an IPv6 address. If a host is listed several times, it gets
+// the sum of its slots, as in Open MPI. In such a sum, an entry without SLOTS counts as 1 slot. If a host is
+// listed once and without SLOTS, its slots are not set. Returns the hosts in the order in which they first
+// appear. At most 100,000 are allowed.
 Expected<std::vector<Host>> parse_hosts(std::string_view text, std::string_view source);
 // Parses a list of such hosts on each line, as Slurm and MPICH write it. As in Open MPI and DeepSpeed,
 // slots=N and max_slots=N may follow. A # begins a comment.

@@ -1,9 +1,10 @@
 // The wishes of the user, as values. Settings come from flags, the environment and a file. Options are made
 // from the settings.
 //
-// A flag comes before the variable MUSTER_NAME, that before PET_NAME (torchrun's own variable), that before
-// the configuration file, and that before the default. Pure: make_plan() (plan.h) adds what the machine has.
-// An error is one line. It names the flag, variable or key, its value, and what would be right.
+// If an option is set in several places, the first of these counts: the flag, the variable MUSTER_NAME, the
+// variable PET_NAME (torchrun's own), the configuration file. If it is set in none, it has its default. Pure:
+// make_plan() (plan.h) adds what the machine has. An error is one line. It names the flag, variable or key,
+// its value, and what would be right.
 #pragma once
 
 #include <cstdint>

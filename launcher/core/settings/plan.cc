@@ -433,7 +433,8 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
 
 namespace {
 
-// Checks the numbers of the nodes. Each node must have the next ranks, as many as it has room for.
+// Checks that the nodes are numbered in order. Each node must have the next ranks, as many as it has room
+// for.
 Status check_nodes(const Plan& plan) {
   std::int32_t first_rank = 0;
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {

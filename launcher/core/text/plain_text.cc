@@ -42,8 +42,8 @@ std::size_t sequence_size(std::string_view text) {
   return at < text.size() && is_between(text[at], '\x30', '\x7e') ? at + 1 : at;
 }
 
-// Returns whether the sequence sets colours, as ESC [ 1;31 m does. It is called "select graphic rendition".
-// Its private forms do not count.
+// Returns whether the sequence sets colours, as ESC [ 1;31 m does. Such a sequence is called "select graphic
+// rendition". Its private forms do not count.
 bool is_color(std::string_view sequence) {
   return sequence.starts_with("\x1b[") && sequence.ends_with('m') &&
          sequence.find_first_not_of("0123456789;:", 2) == sequence.size() - 1;

@@ -1,6 +1,6 @@
 // Tables of text that fit a terminal.
 //
-// Each column is as wide as its widest cell. It is never narrower than its usual width. A table that is wider
+// Each column is as wide as its widest cell, and at least as wide as its usual width. A table that is wider
 // than the terminal becomes narrower in these steps:
 // - Columns that can be cut or wrapped shrink to their least width.
 // - Columns that can be left out go, the first one first.

@@ -86,7 +86,7 @@ std::string type_and_text(std::string_view type, std::string_view text, std::spa
 }
 
 // Returns a part of torchrun's ChildFailedError. It begins in the root cause, at the line of `field`. Returns
-// nothing if there is no such line.
+// an empty span if there is no such line.
 std::span<const std::string> root_cause(std::span<const std::string> lines, std::string_view field) {
   const auto begins = [](std::string_view with) {
     return [with](const std::string& line) { return line.starts_with(with); };

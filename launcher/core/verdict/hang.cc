@@ -62,7 +62,7 @@ bool Hang::knows_others_than(Rank rank, const TrainingGroups& groups) const {
          std::ranges::any_of(stacks_, [&](const auto& each) { return is_mate(each.first); });
 }
 
-// Returns the part of this hang that concerns some ranks only: those that may train in `group`.
+// Returns the part of this hang that concerns the ranks which may train in `group`.
 Hang Hang::within(const std::string& group, const TrainingGroups& groups) const {
   Hang part;
   for (const Stall& each : stalls_)

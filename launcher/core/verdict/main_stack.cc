@@ -36,8 +36,8 @@ std::string_view trimmed(std::string_view line) {
 constexpr std::string_view kActivity =
     "at ";  // the first line of the runtime's dump, if the activity is known
 
-// Whether the line begins the stack of a thread, as "thread 7 (train), state S, in futex_do_wait" and "thread
-// 7 (sleep): sleeps, ..." do.
+// Whether the line begins the stack of a thread. Such lines are "thread 7 (train), state S, in futex_do_wait"
+// and "thread 7 (sleep): sleeps, ...".
 bool is_heading(std::string_view line) {
   return line.starts_with("thread ");
 }

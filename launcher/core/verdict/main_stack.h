@@ -1,5 +1,5 @@
-// Reads the main thread from a dump of a rank's stacks. From this it is seen where the rank is, and whether
-// other ranks are at the same place.
+// Reads the main thread from a dump of a rank's stacks. It shows where the rank is, and whether other ranks
+// are at the same place.
 //
 // It understands five forms of dumps: that of the runtime, those of Python's faulthandler, of py-spy and of
 // eu-stack, and the kernel's view, which an agent writes for other programs. In any other text, each line

@@ -82,9 +82,9 @@ const AgentLoss* first_loss(const AttemptFacts& facts) {
 }
 
 // Returns whether the loss came before the failure. If a node dies, its peers notice this through their own
-// connections, as fast as the launcher does. So if something else fails shortly before the loss, it is a
-// victim of the loss. If something failed on the node itself, it failed first, because the agent was still
-// alive and reported it.
+// connections, as fast as the launcher does. So if a worker on another node fails shortly before the loss, it
+// is a victim of the loss. If a worker on the lost node itself failed, this came first, because the agent was
+// still alive and reported it.
 bool precedes(const AgentLoss& loss, const WorkerEnd& failure) {
   constexpr Duration kNoticed = std::chrono::milliseconds(100);
   if (loss.node == failure.node) return loss.at <= failure.at;

@@ -90,7 +90,7 @@ int exit_code_for(const WorkerEnd& end) {
 std::string end_text(const WorkerEnd& end) {
   if (end.out_of_memory()) return "was killed by the kernel because memory ran out";
   if (!end.mpi_fault.empty()) return end.mpi_fault;
-  // If an exception ends a program and nobody catches it, the exit code is 1.
+  // If nobody catches an exception of a Python program, the program ends with exit code 1.
   if (end.signal == 0 && end.exit_code == 1 && !end.exception.empty())
     return fmt::format("failed with {}", end.exception);
   const std::string text =

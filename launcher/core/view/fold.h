@@ -46,7 +46,8 @@ class Fold {
   std::deque<Line> waiting_;  // addresses of elements are stable
   std::uint64_t first_ = 0;   // number of the front line
   std::size_t waiting_bytes_ = 0;
-  // For each stream and text, the numbers of the lines that wait. The index 0 or 1 is the stream.
+  // For each stream and text, the numbers of the lines that wait. The index 0 is for stdout, and 1 for
+  // stderr.
   std::array<std::unordered_map<std::string_view, std::deque<std::uint64_t>>, 2> numbers_;
   std::map<Rank, std::uint64_t> last_;  // number of a rank's newest line while it waits
 };

@@ -21,8 +21,8 @@ constexpr std::size_t kSummaryLines = 10;
 constexpr std::size_t kAllLines = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kFixedLines = 5;  // what happened, attempts, logs, exit code, next
 
-// Rounds to three decimals. From milliseconds, microseconds are left. More decimals would be noise, and
-// people read report.json, too.
+// Rounds to three decimals, that is, milliseconds to microseconds. More decimals would be noise, and people
+// read report.json, too.
 double rounded(double value) {
   return std::round(value * 1000) / 1000;
 }

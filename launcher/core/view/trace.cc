@@ -194,7 +194,7 @@ std::string Trace::of_rank(Rank rank, const std::map<std::uint64_t, std::string>
   return write(tracks, std::move(spans));
 }
 
-// Reads the trace file of a rank. Returns the number of lines that are not events. The last line may be torn;
+// Reads the trace file of a rank. Returns the number of lines that are not events. If the last line is torn,
 // it is not counted.
 std::size_t Trace::read_rank(std::string_view text, const TraceClock& clock, std::vector<Span>& spans) const {
   std::size_t unread = 0;

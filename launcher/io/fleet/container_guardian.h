@@ -1,8 +1,8 @@
 // A process that outlives the launcher and cleans up after it.
 //
-// When the launcher has ended in any way, the guardian waits until the containers of the job end by
-// themselves, because agents without a launcher exit. Then it removes the containers that have not ended, and
-// the network. After that it exits.
+// When the launcher has ended in any way, the guardian gives the containers of the job time to end by
+// themselves, because agents without a launcher exit. Then it removes the containers that have not ended by
+// themselves, and the network. After that it exits.
 #pragma once
 
 #include <string>

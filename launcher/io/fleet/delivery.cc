@@ -52,8 +52,8 @@ std::string stamp_of(const std::string& file) {
                      status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
 }
 
-// Returns the path of a cache file. The file has the last digest, and the sizes and times of the files that
-// it was made of. Errors are ignored, because the cache only saves time.
+// Returns the path of a cache file. The file has the last digest, and the stamps (stamp_of()) of the files
+// that it was made of. Errors are ignored, because the cache only saves time.
 std::string memory_file() {
   const std::string home = home_directory();
   return home.empty() ? "" : home + "/.cache/muster/agent/digest";

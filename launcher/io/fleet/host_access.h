@@ -32,9 +32,9 @@ class HostAccess {
   virtual std::string name() const = 0;  // the program that runs the agent, for messages: "ssh"
   // Called once, before the first agent starts, and before the launcher looks for its own addresses.
   virtual awaitable<Status> prepare() = 0;
-  // Returns a name for what the agent of this node can serve. An agent can stay after its job, and serve a
-  // node with the same place in a later job. If the result is "", the agent has to exit with its job. Call
-  // this after prepare().
+  // Returns the place of the node, as a text. An agent that stays after its job can serve a node with the
+  // same place in a later job. If the result is "", the agent has to exit with its job. Call this after
+  // prepare().
   virtual std::string place(NodeId node) const = 0;
   // Notes that an agent of an earlier job, which this shell runs, is now the agent of this node.
   virtual void adopt(AgentId agent, const std::shared_ptr<HostShell>& shell) = 0;

@@ -356,7 +356,7 @@ Expected<std::vector<std::string>> RemoteBootstrap::arguments_of(AgentId agent) 
   return words;
 }
 
-// If there is no control port, returns a key of zeros. The agent expects a key then, but never uses it.
+// If there is no control port, returns a key of zeros. The agent expects a key even then, but never uses it.
 Expected<std::string> RemoteBootstrap::key_of(AgentId agent) {
   if (!control_port_) return net::to_hex(net::Key{});
   if (calls_ == Calls::kFirst) {

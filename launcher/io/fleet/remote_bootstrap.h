@@ -4,10 +4,10 @@
 // agent's key goes through the shell's stdin. The conversation begins through the shell, so that workers
 // start at once, and moves to the control port when the agent has connected there.
 //
-// End: an agent has ended when its shell has ended and its connection is closed. To kill an agent takes a
-// second shell. The agent counts as ended when that shell has killed it, or has timed out (kill_agent()). So
-// nothing waits for an unreachable host. An agent on such a host notices that it has no launcher, and stops
-// its workers itself.
+// End: an agent has ended when its shell has ended and its connection is closed. An agent is killed through a
+// second shell. It counts as ended when that shell has killed it, or has timed out (kill_agent()). So nothing
+// waits for an unreachable host. An agent on such a host notices that it has no launcher, and stops its
+// workers itself.
 //
 // If there are KeptAgents, an agent that has left the job goes to them, and a node's first agent comes from
 // them if one waits on its host. One thread.

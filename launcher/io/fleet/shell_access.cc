@@ -25,8 +25,8 @@ std::string ShellAccess::name() const {
   return plan_.remote.bootstrap == BootstrapKind::kExec ? plan_.remote.exec.front() : "ssh";
 }
 
-// A place is a name for what an agent can serve in later jobs. If the agent is in a container, this is "",
-// because the container is made for one job.
+// Returns the address and the port of the host. For an agent in a container it returns "", because the
+// container is made for one job.
 std::string ShellAccess::place(NodeId node) const {
   const Host& host = host_of(node);
   return plan_.remote.in_containers() ? "" : fmt::format("{}:{}", address_of(host), host.port);

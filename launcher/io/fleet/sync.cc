@@ -88,7 +88,7 @@ class Sync {
     setting_.say(fmt::format("--sync: {} of {} hosts done", done_, plan_.hosts.size()));
   }
 
-  // To cancel the tasks also kills the rsyncs that are still running.
+  // When the tasks are cancelled, the rsyncs that are still running are killed, too.
   void end() {
     progress_.stop();
     stop_.cancel();

@@ -1,4 +1,4 @@
-// A deadline for waits on a socket, a descriptor or a timer. There is also a pause.
+// A deadline for waits on a socket, a descriptor or a timer. There is also a function that pauses.
 #pragma once
 
 #include <memory>

@@ -22,8 +22,8 @@ struct ConfigFile {
 // Reads a configuration file. Errors name the file, the key, and the line if there is one.
 Expected<ConfigFile> read_config_file(const std::string& path, const Environment& environment);
 
-// The file of a sweep. It can contain the flags of `launch sweep run`, the space of the sweep, and its
-// constraints.
+// The file of a sweep. In addition to what a configuration file can contain, it can have the flags of `launch
+// sweep run`, the space of the sweep, and its constraints.
 struct SweepFile {
   ConfigFile job;
   nlohmann::ordered_json space = nlohmann::ordered_json::object();  // the members `space` and `constraints`

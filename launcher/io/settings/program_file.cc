@@ -15,7 +15,7 @@ namespace muster::launcher {
 
 namespace {
 
-// If `path` does not exist, returns a text such as ": did you mean ./train?". Returns "" if there is no
+// Call if `path` does not exist. Returns a text such as ": did you mean ./train?", or "" if there is no
 // similar file. It looks at files in the same directory that have this ending, and that this user may read or
 // execute (`access_mode`).
 std::string near_file(const std::string& path, std::string_view ending, int access_mode) {

@@ -206,7 +206,6 @@ Expected<Journal::Database> Journal::opened(const std::string& path, int flags) 
   return database;
 }
 
-// The new file is first written under another name. So a crash never leaves half a journal.
 namespace {
 
 Status sync_content(const std::string& path) {
@@ -217,6 +216,7 @@ Status sync_content(const std::string& path) {
 
 }  // namespace
 
+// The new file is first written under another name. So a crash never leaves half a journal.
 Expected<Journal> Journal::create(const std::string& directory, const ordered_json& definition,
                                   std::span<const Event> events) {
   if (const auto made = make_directories_durably(directory); !made) return std::unexpected(made.error());

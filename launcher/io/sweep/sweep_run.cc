@@ -196,7 +196,8 @@ void SweepRun::use_idle_hosts() {
 }
 
 // Returns whether the agents stay when the trial of this plan has ended. Some containers serve one trial
-// only: those on other hosts, and those in a network that was made for the trial. All other agents stay.
+// only: those on other hosts, and those in a network that was made for the trial. All other agents stay,
+// unless they are in containers and no guardian can be started for these.
 bool SweepRun::keeps_agents(const Plan& plan) {
   if (!plan.remote.in_containers()) return true;
   if (plan.remote.bootstrap != BootstrapKind::kDocker) return false;

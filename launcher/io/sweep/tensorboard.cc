@@ -14,7 +14,8 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// Returns the record that ends the trial's session. If the trial runs or may run again, returns "".
+// Returns the record that ends the trial's session. A paused trial has such a record, too. If the trial is
+// running or waits for its next run, returns "".
 std::string end_record(const Trial& trial, double began_unix) {
   using event_records::SessionEnd;
   const bool failed = trial.state == TrialState::kFailed || trial.state == TrialState::kInfeasible;

@@ -27,8 +27,8 @@ Status make_trial_directory(const std::string& directory, const Point& point);
 // repeat the call. A donor without checkpoints leaves none.
 Status take_over_checkpoints(const std::string& mine, const std::string& donors, const StartRun& start);
 
-// Prepares the directory of the trial for this run. Does what is needed of the two functions above. A crash
-// may repeat the call. `given` has the same meaning as for checkpoints_of().
+// Prepares the directory of the trial for this run. Calls those of the two functions above that the run
+// needs. A crash may repeat the call. `given` has the same meaning as for checkpoints_of().
 Status prepare_trial(const std::string& sweep_directory, const std::string& given, const StartRun& start);
 
 }  // namespace muster::launcher::sweep

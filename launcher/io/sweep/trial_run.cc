@@ -11,8 +11,8 @@ namespace {
 
 constexpr Duration kPublishAfter = std::chrono::milliseconds(10);
 
-// The kernel's counters do not show everything. If memory is used up, GPUs, torch's allocator, Python and C++
-// report an exception.
+// Returns whether the verdict says that memory was used up. GPUs, torch's allocator, Python and C++ report
+// this as an exception, which the kernel's counters do not show.
 bool tells_of_memory(const Verdict& verdict) {
   constexpr std::string_view kMarks[] = {"out of memory", "can't allocate memory", "MemoryError",
                                          "std::bad_alloc"};

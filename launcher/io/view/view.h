@@ -45,9 +45,10 @@ class View {
   // Called for a job that is traced. `answer` says how far the clock of the node's host was ahead of the
   // launcher's.
   virtual void keep_clock(NodeId node, const std::string& host, const ClockOffset::Answer& answer) = 0;
-  // Call when the rank logs of the node are in this directory of its host. The agent sends them in pieces.
+  // Called when the rank logs of the node are in this directory of its host. The agent sends them in pieces.
   virtual void logs_are_elsewhere(NodeId node, const std::string& host, const std::string& directory) = 0;
-  // Calls `answer` each time that more bytes of the file have been kept, with the number of these bytes.
+  // Calls `answer` each time that more bytes of the file have been kept. The answer says how many bytes have
+  // been kept so far, from the beginning of the file on.
   using LogAnswer = std::function<void(const wire::LogTaken& taken)>;
   virtual void keep_log(NodeId node, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) = 0;
   // Called when the connection to the node's agent has closed. After that, no more pieces come from this

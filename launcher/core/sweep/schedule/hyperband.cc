@@ -22,8 +22,8 @@ std::int32_t largest_bracket(const ScheduleSettings& settings) {
   return s;
 }
 
-// Bracket s has `ceil((s_max + 1) / (s + 1) * eta^s)` trials. No sweep has more than kMostTrials trials, so
-// eta^s is never larger than that.
+// Bracket s has `ceil((s_max + 1) / (s + 1) * eta^s)` trials. No sweep has more than kMostTrials trials. So
+// eta^s is not multiplied any further once it has reached that number.
 constexpr std::int64_t kMostTrials = std::int64_t{1} << 20;
 
 std::int64_t trials_in(std::int32_t s, std::int32_t s_max, std::int32_t eta) {

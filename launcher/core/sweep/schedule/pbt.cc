@@ -95,8 +95,8 @@ const Trial* trial_to_exploit(const ScheduleSettings& settings, std::span<const 
 
 }  // namespace
 
-// Creates new trials until the population is complete. After that, continues the paused trial that has
-// trained for the fewest steps.
+// Creates new trials until the population is complete. After that, continues the paused trial that is
+// furthest behind.
 std::optional<SlotDecision> next_of_pbt(const Slot& slot) {
   if (slot.may_create)
     return SlotDecision{NewTrial{.bracket = 0, .until = next_look(slot.settings, 0)},

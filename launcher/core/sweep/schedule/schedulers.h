@@ -23,9 +23,9 @@ double cost_of(Mode mode, double value);
 double cost_at(const Objective& objective, const Trial& trial, std::int64_t step);
 const std::vector<Measurement>& measured(const Objective& objective, const Trial& trial);
 
-// Two largest steps that the trial has reported for the objective: `before` its newest report, and `now`,
-// that is, with its newest report. -1 means that there was none. If a report is about an earlier step or
-// another metric, it changes neither.
+// The largest step that the trial has reported for the objective. `before` does not count its newest report,
+// and `now` does. -1 means that there is no such step. If the newest report is about an earlier step or
+// another metric, the two are equal.
 struct Steps {
   std::int64_t before = -1;
   std::int64_t now = -1;
@@ -47,7 +47,8 @@ inline std::int32_t share_of(std::int32_t count, std::int32_t eta) {
 
 // ---- Trials ----
 
-// Whether the trial has arrived at its rung, Trial::until. It has if it is paused there, or if it is over.
+// Returns whether the trial has arrived at its rung, Trial::until. It has if it is paused there, or if it is
+// over.
 bool has_arrived(const Trial& trial);
 // Returns the best of the trials that are paused at `rung`. If several are equal, returns the first. Returns
 // nullptr if no trial can be promoted.

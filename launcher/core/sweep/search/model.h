@@ -29,7 +29,8 @@ Point random_point(const Space& space, Random& random);
 std::optional<Point> tpe_point(const SearchSettings& settings, const Space& space, const History& history,
                                std::string& reason);
 // Returns a point from the model of BOHB (Falkner, Klein, Hutter, arXiv 1807.01774), with the settings of the
-// authors' program HpBandSter. If there is no model, returns nullopt and sets `reason`, as tpe_point() does.
+// authors' program HpBandSter. Returns nullopt in the same cases as tpe_point(), and sets `reason` in each
+// case.
 std::optional<Point> bohb_point(const SearchSettings& settings, const Space& space, const History& history,
                                 std::string& reason);
 

@@ -14,8 +14,8 @@
 
 namespace muster::launcher::sweep {
 
-// A chain such as `a + b - c` or `a < b <= c` is one node with all its parts. So the tree is never deeper
-// than the brackets of the text.
+// A chain such as `a + b - c` or `a < b <= c` is one node with all its parts. So a long chain does not make
+// the tree deep. Only nesting in the text does.
 struct Constraint::Node {
   enum class Kind { kValue, kName, kOr, kAnd, kNot, kCompare, kFold, kSign, kCall };
   Kind kind = Kind::kValue;

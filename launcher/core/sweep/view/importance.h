@@ -2,9 +2,9 @@
 // share of this variance that the parameter explains alone (fANOVA, forest.h). The rest belongs to
 // combinations of parameters.
 //
-// It learns from finished trials, with as many trees as Optuna 5.0's FanovaImportanceEvaluator. If the sweep
-// has rungs, it learns from all trials at one rung. Unlike in Optuna, each parameter is weighted by its own
-// distribution. So all decades of a logarithmic parameter weigh the same. Pure.
+// Like Optuna 5.0's FanovaImportanceEvaluator, it learns from finished trials, with as many trees. If the
+// sweep has rungs, it learns from all trials at one rung. Unlike in Optuna, each parameter is weighted by its
+// own distribution. So all decades of a logarithmic parameter weigh the same. Pure.
 #pragma once
 
 #include <optional>

@@ -45,7 +45,8 @@ class Scale {
   explicit Scale(const std::vector<double>& values);
   double position(double value) const;
   bool is_logarithmic() const { return logarithmic_; }
-  // Returns about five round numbers in the range. Returns at least the two ends of the range.
+  // Returns round numbers in the range, about five. If there are fewer than two, returns the ends of the
+  // range.
   std::vector<double> ticks() const;
 
  private:
