@@ -91,10 +91,10 @@ def damage(path):
         return ""
     try:
         with open(os.path.join(path, LIST)) as file:
-            listed = sorted(json.load(file).items())
-    except (ValueError, AttributeError, IsADirectoryError):
+            listed = json.load(file)
+    except ValueError:
         return f"its list {LIST} cannot be read"
-    for name, size in listed:
+    for name, size in sorted(listed.items()):
         found = os.path.join(path, name)
         if not os.path.isfile(found):
             return f"{name} is missing"
@@ -121,25 +121,19 @@ def newest(checkpoints, is_whole=lambda path: True):
 
     The committed checkpoint that the launcher knows comes first, then older ones, then newer ones. If the launcher knows of none, as in a new launch,
     the newest comes first. A checkpoint without a list of its files may be incomplete, so it comes after those with a list, unless the launcher knows
-    it to be committed. A damaged checkpoint is skipped with a warning. If all are skipped, and one of them was whole once, this raises RuntimeError:
-    a training that starts over would replace it.
+    it to be committed. A damaged checkpoint is skipped with a warning.
     """
-    known, damaged = muster.resume_step(), []
+    known = muster.resume_step()
 
     def preference(checkpoint):
         step, path = checkpoint
         return step == known, known is None or step <= known, os.path.isfile(path) or sealed(path), step
 
     for step, path in sorted(checkpoints, key=preference, reverse=True):
-        harm = damage(path)
-        why = harm or ("" if is_whole(path) else "it is incomplete")
+        why = damage(path) or ("" if is_whole(path) else "it is incomplete")
         if not why:
             return step, path
         warnings.warn(f"muster: skipping checkpoint {path}: {why}", stacklevel=3)
-        if harm:
-            damaged.append(f"{path} ({why})")
-    if damaged:
-        raise RuntimeError("muster: there are checkpoints and none can be used: repair them, or name another directory to start anew: " + "; ".join(damaged))
     return None
 
 

@@ -131,36 +131,6 @@ if first:
   EXPECT_EQ(run.report()["attempts"][0]["last_step"], 20);
 }
 
-TEST_F(LaunchPython, AFrameworkDoesNotStartOverOnDamagedCheckpoints) {
-  constexpr const char* kScript = R"python(
-import os, sys
-from muster import _checkpoints
-directory = sys.argv[1] + "/checkpoints"
-for step in (10, 20):
-    os.makedirs(f"{directory}/step-{step}")
-    with open(f"{directory}/step-{step}/state", "w") as file:
-        file.write("whole")
-    _checkpoints.seal(f"{directory}/step-{step}")
-os.makedirs(f"{directory}/step-30")  # never completed
-
-def newest():
-    return _checkpoints.newest(_checkpoints.numbered(directory, r"step-(\d+)"), lambda path: os.listdir(path))
-
-os.truncate(f"{directory}/step-20/state", 2)
-print("newest", newest()[0], flush=True)
-with open(f"{directory}/step-10/{_checkpoints.LIST}", "w") as file:
-    file.write("[]")
-newest()
-)python";
-  LaunchRun run({"--", "python3", "-c", kScript, directory_.path().string()});
-  EXPECT_EQ(run.exit_code(), 1) << run.err();
-  EXPECT_THAT(run.out(), HasSubstr("newest 10\n"));
-  EXPECT_THAT(run.err(),
-              testing::ContainsRegex("RuntimeError: muster: there are checkpoints and none can be used: .*"
-                                     "/step-20 .state has 2 bytes, expected 5.; "
-                                     ".*/step-10 .its list muster-files.json cannot be read."));
-}
-
 TEST_F(LaunchPython, LeavesOnNoticeWithACommitOfTheStepThatAllHaveMade) {
   LaunchRun run(training({"--gpus-per-node", "2"}, {"100000", "1000", "0.01", "each"}));
   ASSERT_TRUE(run.printed("rank 1 attempt 1 starts at 0"));
