@@ -1,5 +1,6 @@
 // `launch sweep run`, `preview` and `resume`.
 #include <filesystem>
+#include <fmt/ranges.h>
 #include <set>
 #include <unistd.h>
 
@@ -459,13 +460,11 @@ std::optional<std::string> notice_of_outside(const Setup& setup) {
   const Space& space = setup.sweep.settings.space;
   const auto names = parameters_outside(setup.definition.program, space);
   if (names.empty() || names.size() == space.parameters.size()) return std::nullopt;
-  std::string all, variables;
-  for (const std::string& name : names) {
-    all += (all.empty() ? "" : ", ") + name;
-    variables += (variables.empty() ? "" : ", ") + variable_of(name);
-  }
-  return fmt::format("{} {} in no argument: the program gets {} as {}", all, names.size() == 1 ? "is" : "are",
-                     names.size() == 1 ? "it" : "them", variables);
+  std::vector<std::string> variables;
+  for (const std::string& name : names) variables.push_back(variable_of(name));
+  return fmt::format("{} {} in no argument: the program gets {} as {}", fmt::join(names, ", "),
+                     names.size() == 1 ? "is" : "are", names.size() == 1 ? "it" : "them",
+                     fmt::join(variables, ", "));
 }
 
 // Removes a sweep that was refused before a run of it ended, so that its directory can be given again.

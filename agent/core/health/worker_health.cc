@@ -73,8 +73,8 @@ void WorkerHealth::ended(Rank rank, wire::WorkerExited& exited) {
   workers_.erase(rank);
 }
 
-// Sends a remark if the stacks of rank 0 cannot be seen. There is no remark for other ranks, because usually
-// all nodes have the same Python.
+// Sends a remark if the stacks of rank 0 cannot be seen. It sends none for other ranks, because
+// usually all nodes have the same Python.
 WorkerHealth::Messages WorkerHealth::on(const std::map<Rank, MainThread>& threads, TimePoint now) {
   Messages messages;
   for (const auto& [rank, thread] : threads) {

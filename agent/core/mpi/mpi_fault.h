@@ -17,7 +17,7 @@ struct MpiLife {
   int abort_code = 0;
 };
 
-// Returns the text of the fault. Open MPI passes "N/A" if there is no message.
+// Returns the text of the fault. If the program gave no message, Open MPI passes "N/A".
 inline std::string abort_text(int code, std::string_view message) {
   if (message == "N/A") message = "";
   return fmt::format("called MPI_Abort with {}{}{}", code, message.empty() ? "" : ": ", message);

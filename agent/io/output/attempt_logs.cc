@@ -79,8 +79,8 @@ Expected<std::array<int, 2>> AttemptLogs::open_streams(LocalRank local_rank) {
   std::shared_ptr<net::LogBudget> budget;
   if (const std::int64_t limit = setting_.job.limits.log_limit_bytes; limit > 0)
     budget = std::make_shared<net::LogBudget>(static_cast<std::uint64_t>(limit));
-  // The order file counts the bytes of both streams. If the logs have a size limit, their oldest parts are
-  // removed, and the counts would be useless. So there is no order file then.
+  // The order file counts the bytes of both streams. If the logs have a size limit, the agent removes their
+  // oldest parts, and the counts no longer fit. So it writes an order file only without a size limit.
   std::shared_ptr<LogOrder> order;
   if (!budget) {
     order = std::make_shared<LogOrder>(setting_.writer, directory_of(local_rank));

@@ -4,7 +4,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "common/base/machine.h"
 #include "common/base/process.h"
 #include "launcher/core/text/words.h"
 #include "launcher/io/fleet/children.h"
@@ -167,7 +166,7 @@ bool SweepRun::may_start() const {
   const TimePoint now = Clock::now();
   const auto started_now =
       std::ranges::count_if(starting_, [now](const auto& each) { return now < each.second + kStartLimit; });
-  return started_now < std::max(1, count_cores() / 2);
+  return started_now < most_starts_;
 }
 
 void SweepRun::handle(End end) {

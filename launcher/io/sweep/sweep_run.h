@@ -5,6 +5,7 @@
 // it.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/machine.h"
 #include "common/net/asio.h"
 #include "common/net/log_writer.h"
 #include "common/net/time.h"
@@ -100,8 +102,9 @@ class SweepRun {
   const TimePoint started_ = Clock::now();
   std::map<std::int32_t, std::unique_ptr<TrialRun>> runs_;  // by slot
   std::vector<std::unique_ptr<TrialRun>> closing_;
-  std::map<std::int32_t, TimePoint> starting_;  // slots whose runs have begun, and when
-  std::deque<End> ends_;                        // of runs, to be handled
+  std::map<std::int32_t, TimePoint> starting_;              // slots whose runs have begun, and when
+  const int most_starts_ = std::max(1, count_cores() / 2);  // at a time
+  std::deque<End> ends_;                                    // of runs, to be handled
   std::int32_t slot_count_ = 0;
   std::optional<std::string> over_;
   std::optional<Error> failure_;
