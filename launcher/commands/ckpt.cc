@@ -195,8 +195,8 @@ int ckpt_ls(const CkptCall& call) {
   const auto best = best_of(found->catalog, {});
   const auto attempts = found->directory.attempts();
   if (!attempts) return refuse(attempts.error(), kExitUsage);
-  // With the default plan, finds the checkpoints that always stay, whatever a training or `prune` is told to
-  // keep.
+  // Some checkpoints always stay, whatever a training or `prune` is told to keep. The default plan keeps only
+  // these.
   const auto decisions = decide_retention(known_of(found->catalog), *attempts, {});
   nlohmann::ordered_json array = nlohmann::ordered_json::array();
   std::vector<Row> rows;

@@ -62,7 +62,8 @@ Status LogStream::read(const OnBytes& on_bytes, std::uint64_t limit_bytes) {
     if (!current && errno != ENOENT) return system_failure("cannot read " + path(), errno);
     if (current && fstat(current.get(), &now) != 0) return system_failure("cannot read " + path(), errno);
     const std::vector<Part> cut_off = parts();
-    // Between fstat() and parts(), the agent has cut the file off. Now the file is one of the parts.
+    // Between fstat() and parts(), the agent may have cut the file off. Then the file that is open is now one
+    // of the parts.
     const bool was_cut = current && std::ranges::any_of(cut_off, [&](const Part& part) {
                            return same_file(part.status, now);
                          });

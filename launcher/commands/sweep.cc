@@ -101,8 +101,8 @@ std::string text_without_best(const History& history, const std::string& metric)
   return fmt::format("no trial has finished with a {} that counts: {}{}", metric, fmt::join(all, "; "), more);
 }
 
-// The command line that trains with the trial's values. An imported sweep has no program, and others need
-// none with --parallel 0: then it is "".
+// Returns the command line that trains with the trial's values. Returns "" if the sweep has no program. An
+// imported sweep has none, and a sweep with --parallel 0 need not have one.
 Expected<std::string> command_for(const SweepView& sweep, const Trial& trial, const std::string& directory) {
   const auto& [search, space] = std::tie(sweep.options.settings.search, sweep.options.settings.space);
   const TrialPlace place{

@@ -66,7 +66,8 @@ Expected<Told> read_told(const CommandArguments& arguments, const History& histo
   return told;
 }
 
-// The sweep's directory in the one that --checkpoint-dir names; empty: none.
+// Returns the directory of the sweep's checkpoints. It is in the directory that --checkpoint-dir names.
+// Returns "" if that flag is not given.
 std::string checkpoint_directory_of(const Definition& definition) {
   const auto setting = definition.settings.find("checkpoint-dir");
   if (setting == definition.settings.end()) return "";

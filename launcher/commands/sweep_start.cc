@@ -67,8 +67,8 @@ Expected<Definition> read_definition(const std::vector<std::string>& words, cons
   definition.settings = std::move(more->settings);
   definition.space = std::move(file->space);
   program = std::move(more->program);
-  // This is as with --config: if words that begin with a dash follow `--`, they are more arguments for the
-  // program in the file.
+  // The file contains the program. If words that begin with a dash follow `--`, they are more arguments for
+  // this program, as with --config.
   if (program.empty() || program.front().starts_with('-'))
     program.insert(program.begin(), file->job.program.begin(), file->job.program.end());
   return definition;
@@ -176,8 +176,9 @@ std::string job_id_of(const Setup& setup, std::int32_t trial, std::int32_t run) 
   return fmt::format("{}-t{}-r{}", setup.definition.id, trial, run);
 }
 
-// The directory with the checkpoints of all trials; "": each trial's are in its own directory. On a host, an
-// older sweep of the same directory may have left files, so this one's are in a directory with its name.
+// Returns the directory that has the checkpoints of all trials. Returns "" if the checkpoints of each trial
+// are in the trial's own directory. The last part of the path is the name of the sweep. An older sweep with
+// the same directory may have left checkpoints on a host, and this sweep must not find them.
 std::string checkpoints_of_all(const Setup& setup) {
   const std::string& given = setup.job.checkpoint_directory;
   if (given.empty() && setup.job.hosts.empty()) return "";
@@ -185,7 +186,8 @@ std::string checkpoints_of_all(const Setup& setup) {
                      setup.definition.id);
 }
 
-// Mounts the directories of all trials in place of this one's, so that the container can serve each trial.
+// The plan of a trial mounts the directories of this trial. Replaces them by the directories of all trials,
+// so that the container can serve each trial.
 void mount_for_all_trials(const Setup& setup, std::int32_t trial, Plan& plan) {
   std::vector<Mount> mounts;
   for (Mount mount : plan.remote.container.mounts) {
@@ -244,8 +246,9 @@ Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
   return plan;
 }
 
-// Whether another host than the one that wrote a trial's checkpoints may need them. With PBT, this machine
-// copies them.
+// Returns whether the checkpoints that a trial saves on one host may be needed elsewhere. With several hosts,
+// the next run of the trial may be on another host. With PBT, this machine copies the checkpoints, so even a
+// single host shares them with this machine.
 bool shares_checkpoints(const Setup& setup) {
   if (!setup.has_checkpoints) return false;
   const bool copies = setup.sweep.settings.schedule.kind == ScheduleSettings::Kind::kPbt;
@@ -454,8 +457,9 @@ Expected<double> end_lost_runs(const Setup& setup, Sweep& sweep, Journal& journa
   return when;
 }
 
-// "lrr is in no argument: the program gets it as MUSTER_PARAM_LRR", if other parameters are in one: perhaps
-// the name is mistyped.
+// If some parameters are in the program's arguments and others are not, the names of the others may be
+// mistyped. Returns a notice about these, such as "lrr is in no argument: the program gets it as
+// MUSTER_PARAM_LRR".
 std::optional<std::string> notice_of_outside(const Setup& setup) {
   const Space& space = setup.sweep.settings.space;
   const auto names = parameters_outside(setup.definition.program, space);
@@ -467,7 +471,8 @@ std::optional<std::string> notice_of_outside(const Setup& setup) {
                      fmt::join(variables, ", "));
 }
 
-// Removes a sweep that was refused before a run of it ended, so that its directory can be given again.
+// Call when a sweep was refused. If no run of the sweep has ended, removes the sweep. So the user can give
+// the same directory again.
 void remove_if_unused(const Setup& setup, const History& history) {
   const bool unused = std::ranges::all_of(history.trials(), [](const Trial& trial) {
     return trial.state == TrialState::kRunning && trial.run_count == 1;

@@ -29,7 +29,7 @@ FleetLimits limits_of(const Plan& plan, std::string version) {
           .exclusion = {.window = plan.recovery.restart_window, .exclusion = plan.recovery.node_exclusion}};
 }
 
-// A longer time of a step counts as this one, so that sums cannot overflow.
+// If a step took longer, its time counts as kLongestStep, so that sums of such times cannot overflow.
 constexpr Duration kLongestStep = std::chrono::days(12);
 
 // If the message is about one rank, returns this rank.

@@ -195,8 +195,8 @@ Expected<ImportLayout> lay_out_import(const Source& source, CheckpointManifest& 
   std::map<std::string, Destination> destinations;
   for (const HeaderTensor& tensor : source.header.tensors) {
     const Destination destination = destination_of(source, tensor.name);
-    // One file contains the tensors that each rank has of its own. So the names of these tensors begin with
-    // the rank.
+    // The tensors that each rank has of its own are all in one file. Two ranks may use the same name, so the
+    // names in the file begin with the rank.
     const std::string name =
         destination.rank ? fmt::format("rank.{}.{}", *destination.rank, destination.name) : destination.name;
     layout.tensors.push_back({.name = name, .dtype = tensor.dtype, .shape = tensor.shape});

@@ -54,8 +54,8 @@ struct TensorDifference {
   // most 0.5 at [0, 3]".
   std::string text;
   // The largest difference of two elements, and the index of these elements. The difference is infinite if
-  // only one of the two is a number or is finite. There is none if one checkpoint lacks the tensor, or if the
-  // type of the tensor has no numbers.
+  // only one of the two elements is NaN, or if one of them is infinite and the other one has another value.
+  // It is nullopt if one checkpoint lacks the tensor, or if the type of the tensor has no numbers.
   std::optional<double> largest = {};
   Extents at = {};
 };

@@ -65,8 +65,8 @@ void Fleet::listen_for(NodeId id, TimePoint from) {
   order_.insert(std::move(place));
 }
 
-// Refuses a connection if its agent was replaced or killed before it came. Also refuses a second connection
-// of the same agent.
+// Refuses a connection if its agent was replaced or killed before the connection came. Also refuses a second
+// connection of the same agent.
 void Fleet::handle(const AgentConnected& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr || node->presence != Presence::kComing || !node->process || node->connection)
@@ -233,8 +233,8 @@ void Fleet::kill_for(AgentId agent, Node& node, std::string why) {
 
 void Fleet::lose(NodeId id, TimePoint now) {
   const Node& node = at(id);
-  // The two ends of a lost node are those of its process and of its connection. The node counts as lost from
-  // the first of the two. Failures of other nodes after that moment may follow from the loss.
+  // Either the process of the agent has ended first, or the agent's connection. The node counts as lost from
+  // this first end, because failures of other nodes after that moment may follow from the loss.
   const TimePoint lost_at = node.ends_since.value_or(now);
   NodeLost lost{id, lost_at, node.how, node.end, node.presence == Presence::kThere};
   forget(id, lost_at);

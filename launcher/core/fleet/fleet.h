@@ -37,8 +37,9 @@ inline bool is_excluded(const std::vector<TimePoint>& losses, const ExclusionLim
 
 struct FleetLimits {
   Duration silence{};  // an agent that sends nothing for this long is lost
-  // If true, the bootstrap itself reports a start that failed. A start can take long, so the silence of an
-  // agent counts only from its connection on. If false, it counts from its start on.
+  // If true, the bootstrap itself reports a start that failed. A start can take long. So the silence of an
+  // agent counts only from the moment at which the agent connects. If false, the silence counts from the
+  // start of the agent.
   bool starts_are_watched = false;
   std::string version{};  // of Muster; agents of another version are refused
   ExclusionLimits exclusion{};
@@ -114,8 +115,8 @@ class Fleet {
   // Returns whether output of any rank is waiting for its reader. The last reports of the agents say this.
   // This function looks at all nodes.
   bool output_waits() const;
-  // Returns whether the node is excluded because it was lost too often. The second function returns all
-  // excluded nodes.
+  // A node that was lost too often is excluded for a while. excluded(node, now) returns whether this node is
+  // excluded, and excluded(now) returns all excluded nodes.
   bool excluded(NodeId node, TimePoint now) const;
   std::vector<NodeId> excluded(TimePoint now) const;
   std::optional<ConnectionId> connection_of(NodeId node) const { return at(node).connection; }

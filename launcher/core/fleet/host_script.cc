@@ -24,9 +24,10 @@ std::string check_script(const AgentPlace& place) {
                      kAgentFile, place.module, place.digest);
 }
 
-// Like check_script(), but the returned script skips the digest where it can. It can if the files have passed
-// an earlier check and have not been written since. That check has left links to them in $d/ok. Shell
-// built-ins are enough to find this out. To start another program would take longer than to start the agent.
+// Like check_script(), but the script computes no digest if the two files have passed an earlier check and
+// have not been written since. The earlier check has left links to the files in $d/ok. Built-in commands of
+// the shell can compare the files with these links. Another program is not started for this, because that
+// would take longer than to start the agent.
 std::string quick_check_script(const AgentPlace& place) {
   return fmt::format(
       R"sh({{ test -O "$d" && test -O "$d/{0}" && test -O "$d/{1}" && )sh"

@@ -37,8 +37,8 @@ struct ToldStall {
 struct AttemptHistory {
   Attempt attempt;
   std::optional<std::int64_t> resumed_step;  // reported by rank 0
-  // Set when the attempt ends. The first is the highest step that a rank has reported. The second is the step
-  // of the newest checkpoint.
+  // These two are set when the attempt ends. last_step is the highest step that a rank has reported.
+  // committed_step is the step of the newest checkpoint.
   std::optional<std::int64_t> last_step;
   std::optional<std::int64_t> committed_step;
   std::optional<std::int64_t> repeated_steps;

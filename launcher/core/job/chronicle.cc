@@ -36,9 +36,9 @@ void Chronicle::note_step(Rank rank, std::int64_t step) {
   if (step > current.resumed_step.value_or(current.offered_step.value_or(0))) stepped_ = true;
 }
 
-// Notes the step at which rank 0 resumes, and the number of steps that are repeated. These are the steps
-// after it that an earlier attempt has already made. If several earlier attempts have made steps, the newest
-// of these counts.
+// Notes the step at which rank 0 resumes, and how many steps are repeated. A step is repeated if it comes
+// after the resumed step, and an earlier attempt has already made it. If several earlier attempts have made
+// steps, only the newest of those attempts counts.
 void Chronicle::note_resume(const wire::WorkerReported& reported) {
   if (reported.rank != Rank(0)) return;
   AttemptHistory& current = history_.back();

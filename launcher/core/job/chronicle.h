@@ -22,10 +22,11 @@ class Chronicle {
   void note(const PaceChanged& change, NodeId node);
   // Notes a stall of the newest attempt. Returns the text about it for the user.
   std::string stalled(std::string what, TimePoint since);
-  // Notes that the stall that stalled() was told about is over. Returns the stall's text with its duration.
+  // Call when the stall that was given to stalled() is over. Returns the stall's text with its duration.
   // Returns "" if there was no stall.
   std::string moved_on(TimePoint now);
-  // Notes that `step` has become a checkpoint. An attempt that has ended had it in memory only.
+  // Call when agents have written a checkpoint of `step` to the disk after the end of the newest attempt.
+  // During the attempt this checkpoint was only in memory.
   void saved(std::int64_t step);
   // Notes the verdict with which the newest attempt ends. If the attempt already has one, this does nothing.
   void end(const Verdict& verdict);

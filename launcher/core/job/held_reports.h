@@ -2,10 +2,10 @@
 // - the newest report of each rank once a second;
 // - all held reports before any other message, except output, pongs and logs.
 //
-// So the job always decides with the newest steps. Many steps decide nothing, and these keep neither the job
-// nor its journal busy. The rank table, which users see, gets each report at once. Agents, too, hold back
-// reports, but only for a tenth of a second, to save frames (agent/core/health/worker_report.h). Plain
-// values; the time is passed in.
+// So the job always decides with the newest steps. Most reports of steps lead to no decision, and the job and
+// its journal need not handle each of them. The rank table, which users see, gets each report at once.
+// Agents, too, hold back reports, but only for a tenth of a second, to save frames
+// (agent/core/health/worker_report.h). Plain values; the time is passed in.
 #pragma once
 
 #include <cstddef>

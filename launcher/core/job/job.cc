@@ -310,7 +310,7 @@ void Job::stop_workers(TimePoint now) {
   deadline_ = {kill_from_ + kStopMargin, Deadline::What::kEnd};
   if (facts_.hangs && facts_.hang.suspects(facts_.groups).front().stopped)
     send_to_workers(wire::SignalWorkers{SIGCONT}, "a stopped worker must continue to act on the signal");
-  // Passes the user's own signal on, so that the program can save. After a notice it has had its time.
+  // Passes the user's signal on, so that the program can save. After a notice, the program gets SIGTERM.
   const auto by = preemption_.given() ? std::nullopt : facts_.interrupted_by;
   send_to_workers(wire::StopWorkers{by ? by->signal : SIGTERM, to_ns(plan_.job.limits.grace)},
                   "the attempt cannot succeed any more");
@@ -548,8 +548,8 @@ void Job::abandon(TimePoint now, const std::string& reason) {
   decide(Finish{}, reason);
 }
 
-// Kills late agents. Their guardians clear up. But if a worker has survived SIGKILL, no guardian can kill it
-// either. Then this leaves at once.
+// Kills late agents. Their guardians clear up. But if a worker has survived SIGKILL, no guardian can kill
+// this worker either. Then the job ends at once.
 void Job::give_up_on_late_nodes(TimePoint now) {
   deadline_ = {now + kLastMargin, Deadline::What::kLastWait};
   if (!facts_.unkillable.empty()) return abandon(now, "a worker cannot be killed");

@@ -45,10 +45,11 @@ Neighbours Job::find_neighbours() const {
 }
 
 // Lets a node load the program now, so that its workers start faster later. The node is a spare, or joined
-// too late. The message StandBy says how many agents are on the node's machine, and which of them this one
-// is, because this can decide about GPUs. This node counts as the last of them. Without hosts, it will
-// replace a member on its machine. With hosts, it will replace a member on another machine, so its machine
-// gets one agent more.
+// too late. The message StandBy says how many agents the node's machine will probably have in the next
+// attempt, and which of these agents is the node's own. Both can decide which GPUs the workers use. The
+// node's own agent counts as the last one. Without hosts, the node will replace a member on the same machine,
+// so the number of agents stays the same. With hosts, the node will replace a member on another machine, so
+// the node's machine gets one more agent.
 void Job::stand_by(NodeId id) {
   const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
   if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
@@ -195,8 +196,8 @@ void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
   });
 }
 
-// An agent that does not hear its launcher stops its workers and leaves. Its message is ignored here. After
-// it, the node is lost, and the loss tells the reason.
+// An agent that does not hear its launcher stops its workers and leaves. A WorkersGone from such an agent is
+// ignored, because the node is lost right after it. The loss of the node then tells the reason.
 void Job::hear(NodeId id, const wire::WorkersGone&, TimePoint now) {
   if (crew_.is_giving_up(id)) return;
   react(Occurrence::kNodeEmptied, now, [&] { crew_.emptied(id); });
@@ -217,8 +218,8 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
            "the memory has a newer step than the checkpoint directory");
   if (reported.kind == kStep && !facts_.hangs) facts_.groups.trains_in(reported.rank, reported.group);
   if (reported.kind == kStep || reported.kind == kHeartbeat) {
-    // When a hang has been decided, later steps do not change the verdict. To stop the attempt, stopped
-    // workers are continued, and these make steps again.
+    // When a hang has been decided, later steps do not change the verdict. Such steps come because the job
+    // lets workers continue that a signal had suspended. Otherwise these workers could not end.
     if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
     if (reported.kind == kStep) facts_.still.erase(reported.rank);
     // If no rank hangs any more, the next stall is worth a new line.

@@ -15,8 +15,8 @@ bool Job::restored() const {
          fit_a_message(store_address_, store_peers_) && neighbours_.are_among(crew_.members());
 }
 
-// Returns whether the nodes of the fleet match those of the plan. All members must be among them, and for
-// each it must be known where it is.
+// Returns whether the nodes of the fleet match the nodes of the plan. Each member of the attempt must be one
+// of these nodes, and the addresses of its host must be known.
 bool Job::has_its_nodes() const {
   const std::vector<NodeId> nodes = fleet_.nodes();
   const std::int32_t count = recruiter_.node_count();
@@ -38,7 +38,8 @@ bool Job::has_its_nodes() const {
          });
 }
 
-// Returns whether the phase can have a deadline of this kind.
+// Returns whether deadline_ can occur in the current phase. Some phases need a deadline, and others cannot
+// have one. The kind of the deadline has to fit the phase.
 bool Job::has_its_deadline() const {
   using enum Deadline::What;
   const auto is = [this](Deadline::What what) { return deadline_ && deadline_->what == what; };

@@ -38,16 +38,16 @@ void Neighbours::prepared(NodeId node, const wire::AttemptPrepared& said) {
 
 std::map<NodeId, std::vector<wire::Neighbour>> Neighbours::told_to_each(
     const std::function<Incarnation(NodeId)>& incarnation_of) const {
-  // For each pair (caller, called), this says what each of the two nodes keeps for the other, or has and the
-  // other lacks.
+  // Two nodes that share a connection are a pair. One of them is the caller, and the other one is called. A
+  // node can keep copies for the other node, or it can have a checkpoint that the other node lacks.
   struct Pair {
     bool caller_keeps = false, called_keeps = false;
     bool caller_has = false, called_has = false;  // has a checkpoint that the other lacks
   };
   std::map<std::pair<std::size_t, std::size_t>, Pair> pairs;
-  // Notes that node `of` keeps, or has, something for node `to`. There is one entry for two nodes, with the
-  // key (caller, called). If `of` is the called node, sets `if_called` of that entry. Otherwise sets
-  // `if_caller`.
+  // Notes a fact about node `of`: that this node keeps something for node `to`, or has something for it. The
+  // two nodes have one entry, with the key (caller, called). If `of` is the called node, this sets the member
+  // `if_called` of the entry. If `of` is the caller, this sets the member `if_caller`.
   const auto between = [&pairs](std::size_t of, std::size_t to, bool Pair::* if_called,
                                 bool Pair::* if_caller) {
     const auto known = pairs.find({of, to});

@@ -37,7 +37,8 @@ struct Placement {
 };
 
 // Chooses the nodes of the next attempt. `nodes` are all nodes in the order of their numbers. `patient` is
-// true if no attempt was placed yet. Then it waits for nodes that are still coming.
+// true before the first attempt. Then place() also chooses nodes that are still coming, and the result has no
+// members until all chosen nodes are there.
 Placement place(const JobSize& size, std::vector<NodeStatus> nodes, bool patient);
 // Returns how many nodes must be there before place() can find members. `usable_count` counts the nodes that
 // are there and are not excluded. If `patient`, nodes that are coming count as well.

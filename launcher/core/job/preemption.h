@@ -30,7 +30,7 @@ class Preemption {
   // Call when the notice to end is given. The ranks have time until `until`. `steps` has the checkpoints that
   // are committed already; has_committed() ignores these.
   void give(const StopWish& wish, TimePoint until, const Steps& steps);
-  // The user has asked for the end again, in another way. This replaces the reason of the notice.
+  // Call when the user has asked for the end again, in another way. `wish` becomes the reason of the notice.
   void want(const StopWish& wish) { wish_ = wish; }
   bool given() const { return given_; }
   const StopWish& wish() const { return wish_; }  // signal 0: the time limit
@@ -45,8 +45,9 @@ class Preemption {
   // there is none.
   void found(std::optional<std::int64_t> step);
   bool has_committed(const Steps& steps) const;  // since the notice
-  // Returns whether the lineage must be asked if the ranks have saved a checkpoint. It must if no report says
-  // so, because the reports may have been lost with the ranks.
+  // Returns whether nobody knows yet if the ranks have saved a checkpoint since the notice. This is so if no
+  // report names such a checkpoint, because reports may have been lost with the ranks. Then the job has to
+  // ask the lineage, once.
   bool is_unclear(const Steps& steps) const { return given_ && !has_committed(steps) && !looked_; }
 
   // For the journal (journal/state.h).

@@ -1,8 +1,8 @@
 // The progress of a training. It has the newest step of each rank of the current attempt, and the checkpoints
 // that were committed.
 //
-// Only this class keeps these facts. When an attempt has ended, its history has a copy of the last ones
-// (attempt_history.h). Plain values.
+// Only this class keeps these facts. When an attempt has ended, its history keeps the last step and the
+// newest checkpoint (attempt_history.h). Plain values.
 #pragma once
 
 #include <algorithm>

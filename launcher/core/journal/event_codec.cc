@@ -157,8 +157,8 @@ std::string details_of(const BeginAttempt& action) {
 std::string details_of(const LookForCheckpoint& action) {
   return fmt::format("of attempt {}", action.attempt);
 }
-// A Welcome contains the workers' environment, which must not be stored. So it is shown without a digest.
-// Every agent gets the same Welcome.
+// A Welcome contains the workers' environment. Nothing of that may be stored, so the text has no digest of
+// the message. No digest is needed, because every agent gets the same Welcome.
 std::string details_of(const Send& action) {
   if (std::holds_alternative<wire::Welcome>(action.message))
     return fmt::format("Welcome to node{}", action.node);

@@ -127,8 +127,8 @@ bool may_be_flag(const std::string& word) {
   return word.size() > 1 && word.front() == '-';
 }
 
-// Returns the advice for a command such as `launch torchrun --nnodes 2 train.py`. The user most likely means
-// the flag for launch, which has a flag of the same name.
+// Returns the advice for a command such as `launch torchrun --nnodes 2 train.py`. launch also has a flag
+// --nnodes, and the user most likely means that flag.
 std::string in_place_of_launcher(const Words& program, const Words& meant) {
   const Words rest(program.begin() + 1, program.end());
   const auto sorted = sort_arguments(rest);

@@ -250,7 +250,7 @@ Status add_settings(const std::vector<std::string>& words, std::string_view sour
       return expected(source, words[i], kLineForm);
     }
   }
-  // If a host has max_slots but no slots, it has that many slots.
+  // If max_slots is given without slots, the host gets max_slots slots.
   if (most && host.slots.value_or(*most) > *most)
     return expected(source, fmt::format("slots={}", *host.slots), fmt::format("at most max_slots={}", *most));
   if (most && !host.slots) host.slots = *most;

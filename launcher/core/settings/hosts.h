@@ -92,8 +92,9 @@ struct RemoteOptions {
 // listed once and without SLOTS, its slots are not set. Returns the hosts in the order in which they first
 // appear. At most 100,000 are allowed.
 Expected<std::vector<Host>> parse_hosts(std::string_view text, std::string_view source);
-// Parses a list of such hosts on each line, as Slurm and MPICH write it. As in Open MPI and DeepSpeed,
-// slots=N and max_slots=N may follow. A # begins a comment.
+// Parses the text of a hostfile. Each line has a list of hosts in the form that parse_hosts() takes, as Slurm
+// and MPICH write it. After the list, a line may have slots=N and max_slots=N, as in Open MPI and DeepSpeed.
+// A # begins a comment.
 Expected<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view source);
 
 // A list of names for --include or --exclude, with ranges.

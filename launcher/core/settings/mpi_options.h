@@ -8,8 +8,9 @@ namespace muster::launcher {
 
 void read_mpi(SettingReader& reader, Options& options);
 
-// If the plan's MPI is kAuto, chooses one. It follows --backend mpi. Without that flag it follows what the
-// program needs, if the program is on this machine.
+// Chooses the MPI of a plan whose MPI is kAuto. With --backend mpi this is PMIx. With other backends it is
+// `of_program`, the MPI that the program needs. `of_program` is nullopt if the program is not on this
+// machine. Then the plan's MPI stays kAuto.
 void settle_mpi(Plan& plan, std::optional<wire::Mpi> of_program);
 
 // Returns a warning if the program needs another MPI library than --mpi or --backend asks for. The program

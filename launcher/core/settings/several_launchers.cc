@@ -54,8 +54,8 @@ std::string whole_job(const Options& options) {
 Status refuse_several_launchers(const Settings& given, const Options& options, const Surroundings& here) {
   const Settings settings = is_standalone(given) ? Settings() : given;
   if (const auto rank = settings.find("node-rank"); rank != settings.end()) {
-    // If there is one node, its node rank can only be 0. If there are more, even rank 0 means that other
-    // launchers start the others.
+    // A job of one node has only the node rank 0. In a job of several nodes, a node rank means that each node
+    // has a launcher of its own.
     if (rank->second.values.back() != "0" || options.nodes > 1) {
       return failure(ErrorCode::kInvalidArgument,
                      "{}: {} means that this is one of several launchers, but {}", rank->second.source,

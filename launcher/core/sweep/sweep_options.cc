@@ -170,8 +170,8 @@ Expected<SweepOptions> make_sweep_options(const Settings& settings, const nlohma
   if (!read) return std::unexpected(read.error());
   options.settings.space = *std::move(read);
   if (Status done = complete(options); !done) return std::unexpected(done.error());
-  // Checks that each placeholder is known. This can be seen with any point. The one here is in the middle of
-  // the space.
+  // Checks that each placeholder is known. For this check, the program needs the values of some point, and
+  // any point will do. This uses the point in the middle of the space.
   const Point point =
       point_at(options.settings.space, std::vector<double>(options.settings.space.parameters.size(), 0.5));
   auto filled_in = program_of(program, options.settings.space, point, {});

@@ -56,9 +56,9 @@ struct Berth {
   std::vector<std::int32_t> gpus{};  // indexes among those that this process may use; empty: not assigned
   std::int32_t core_count = 0;       // cores for the trial on each of its nodes; 0: unknown, on another host
 };
-// The room for the trials of a sweep. berths_of() returns places for trials: as many as `options.parallel`
-// asks for. That number must not be 0. If it is not given, returns as many as there is room for. It is an
-// error if there is not enough room, or not even room for one.
+// The room for the trials of a sweep. berths_of() returns as many places for trials as `options.parallel`
+// says. This must not be 0. If --parallel is not given, berths_of() returns as many places as there is room
+// for. It is an error if there is not enough room, or no room for a single trial.
 struct Room {
   std::vector<Host> hosts;  // of the job; empty: this machine
   std::int32_t core_count = 1;

@@ -159,8 +159,8 @@ class ExceptionSearch {
   }
   void raised_in_python(std::string_view line, std::span<const std::string> rest) {
     const std::string_view type = line.substr(0, type_size(line));
-    // If there is no heading of a traceback, the program has only printed a call stack, and then went on.
-    // Only a SyntaxError has no such heading.
+    // A call stack without the heading of a traceback does not show an exception: the program has printed the
+    // stack, and then went on. Only a SyntaxError ends the program without this heading.
     if (type.empty() || !(traced_ || is_of_syntax(type)) || std::exchange(ignored_, false)) return;
     if (type.ends_with(kChildFailed)) return child_failed(rest);
     const bool has_text = type.size() < line.size();

@@ -88,7 +88,8 @@ std::vector<Stall> Hang::suspects(const TrainingGroups& groups) const {
   }
   std::ranges::sort(all, {}, [](const Stall& each) { return std::pair(each.since, each.rank); });
   if (hanging.size() == 1) return all;
-  // A rank that waits may wait for another group. So ranks that do not wait are preferred.
+  // A rank that waits may be waiting for another group, and then this rank is not the cause. So if some of
+  // the suspects do not wait, only these stay suspects.
   std::vector<Stall> busy;
   std::ranges::copy_if(all, std::back_inserter(busy),
                        [this](const Stall& each) { return !is_known_to_wait(each.rank); });
@@ -115,8 +116,8 @@ std::vector<Stall> Hang::suspects_of_one_training() const {
   }
   if (pool.size() > 1)
     keep(pool, [&](const Stall& each) { return std::ranges::find(elsewhere, each.rank) != elsewhere.end(); });
-  // Ranks that do not wait for others are preferred. But this is done only if all stacks are here, because a
-  // rank without a stack may be anywhere.
+  // If the stacks of all suspects are here, and some suspects do not wait for others, only these stay
+  // suspects. If a stack is missing, nothing is known about that rank, so all suspects stay.
   if (std::ranges::all_of(pool, [&](const Stall* each) { return stacks_.contains(each->rank); }))
     keep(pool, [&](const Stall& each) { return !waits_for_others(stacks_.at(each.rank)); });
   std::vector<Stall> found;

@@ -47,9 +47,10 @@ const WorkerEnd* first_failure(const AttemptFacts& facts) {
   return cause != nullptr ? cause : first;
 }
 
-// Returns the rank that left `missing` alone. This is a rank that may train with `missing` and exited with 0.
-// If several did so before `missing` failed, it is the last of them. If none did, it is the first that did
-// within kPeerWindow after that, because a process closes its connections before it ends.
+// The rank `missing` failed because another rank was gone. Returns the rank that exited with 0 too early. It
+// must be a rank that may train with `missing`. If several such ranks exited before `missing` failed, returns
+// the last of these. If no such rank did, returns the first one that exited within kPeerWindow after the
+// failure. Its exit can come so late, because a process closes its connections before it ends.
 const WorkerEnd* who_left(const AttemptFacts& facts, const WorkerEnd& missing) {
   if (!shows_missed_peer(missing.text())) return nullptr;
   const auto trained_apart = [&](Rank rank) { return facts.groups.apart(rank, missing.rank); };
@@ -397,7 +398,7 @@ bool Verdict::is_early_leave() const {
 
 std::string Verdict::cause_and_step() const {
   if (!step || is_early_leave()) return cause;
-  // The cause of a lost node ends with a message of ssh. So a comma has to follow it.
+  // The cause of a lost node ends with a message of ssh. A comma separates the step from this message.
   return fmt::format("{}{} at step {}", cause, kind == Kind::kNodeLost ? "," : "", *step);
 }
 

@@ -41,8 +41,9 @@ std::vector<std::string> last_of(const std::vector<std::string>& lines, std::siz
 
 WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing) {
   const ErrorFile error = read_error_file(exited.error_file);
-  // The job may have told the worker to stop. This explains an end by TERM and any exit code. If the job has
-  // sent KILL, it explains an end by KILL, too. It explains no other signal.
+  // Decides whether a worker that was told to stop has ended for this reason. It has if it ended with any
+  // exit code, or by SIGTERM. It also has if it ended by SIGKILL, and the job has sent SIGKILL. If another
+  // signal ended it, there is another reason.
   const bool as_told =
       exited.signal == 0 || exited.signal == SIGTERM || (exited.signal == SIGKILL && killing);
   return {.rank = exited.rank,

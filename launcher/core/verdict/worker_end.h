@@ -1,5 +1,5 @@
-// Tells how one worker ended, from what its agent saw, the worker's error file, and its last lines. Here they
-// are considered without the ends of other workers. Pure.
+// Tells how one worker ended, from what its agent saw, the worker's error file, and its last lines. The ends
+// of other workers do not matter here. Pure.
 //
 // If several workers have ended, verdict.h decides which end is the cause.
 #pragma once
@@ -38,11 +38,12 @@ struct WorkerEnd {
   std::string mpi_fault{};  // "called MPI_Abort with 3"
 
   bool failed() const { return exit_code != 0 || signal != 0 || !mpi_fault.empty(); }
-  // Whether the kernel killed it because memory ran out, according to its cgroup's counter.
+  // Returns whether the kernel killed the worker because memory ran out. The counter of the worker's cgroup
+  // says this.
   bool out_of_memory() const;
   std::string text() const;  // message and last lines, to search for patterns
-  // Returns whether the worker had done its work. It had if it was killed while its Python ended, after the
-  // last line of the script.
+  // Returns whether a signal killed the worker after its script had run to the last line, while Python was
+  // shutting down. Such a worker had done its work.
   bool died_at_exit() const { return ran_last_line && signal != 0; }
   // Returns whether the text of the rank says that it failed because another rank did.
   bool is_about_another() const;

@@ -24,8 +24,8 @@ std::string event_line(const Record& what, double time, std::optional<TimePoint>
 // "ahead_ns": ..., "round_trip_ns": ...}. It says how far ahead the clock of this node's agent was.
 std::string clock_line(NodeId node, const std::string& host, const ClockOffset::Answer& answer, double time);
 
-// Where the ranks of each attempt were started. The attempt's "workers_started" lines say this. If nodes were
-// lost, it is not what the plan says.
+// The node on which each rank of each attempt was started, from the "workers_started" lines of events.jsonl.
+// After a node was lost, these nodes are not always those of the plan.
 class StartedRanks {
  public:
   struct Node {

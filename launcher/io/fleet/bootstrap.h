@@ -56,8 +56,8 @@ class Bootstrap {
   virtual void look_for_leftovers(bool kill) = 0;
 
   // local_job.h calls the functions below. A bootstrap overrides them if it has child processes or tasks of
-  // its own. hear_ends() is called when these children of this process have ended. Other parts may have
-  // started some of them.
+  // its own. hear_ends() gets child processes of the launcher that have ended. Some of these children may
+  // have been started by other parts, and not by the bootstrap.
   virtual void hear_ends(const std::vector<ChildEnd>&) {}
   // Begins to end the tasks of the bootstrap. They may end later. When all have ended, idle() is true.
   virtual void close() {}

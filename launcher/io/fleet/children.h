@@ -17,8 +17,8 @@ namespace muster::launcher {
 
 // Returns all child processes that have ended since the last call.
 std::vector<ChildEnd> reap_children();
-// A process that has one of these marks belongs to this job. A session begins with an agent. It contains the
-// agent's guardian, and all processes that have not called setsid().
+// A process that has one of these marks belongs to this job. Each agent begins a session. The agent's
+// guardian is in this session, and so are all of the agent's processes that have not called setsid().
 struct Marks {
   std::string entry;         // MUSTER_JOB_ID=..., in the environment that the process was executed with
   std::set<pid_t> sessions;  // of all agents that this job has started

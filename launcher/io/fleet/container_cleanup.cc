@@ -97,8 +97,9 @@ awaitable<bool> remove_container(DockerEngine& engine, std::string container, Ti
   co_return false;
 }
 
-// Removes containers and networks at the same time, because the engine takes equally long for both. It frees
-// a network when the network's containers have ended, even if they are not removed yet.
+// The engine takes as long to remove a network as to remove a container. So this removes containers and
+// networks at the same time. The engine can remove a network when the network's containers have ended, even
+// if they still exist.
 awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vector<std::string> labels,
                                                  TimePoint deadline) {
   const auto [left, nets] =

@@ -31,8 +31,8 @@ Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_exec
       port->listeners_.emplace_back(address, std::move(*listener));
       continue;
     }
-    // If other addresses are left, this one is skipped. The launcher has found it by itself. It may be gone
-    // by now, or may not be usable yet (a tentative IPv6 address).
+    // An address that the launcher has found by itself may be gone by now, or may not be usable yet (a
+    // tentative IPv6 address). The launcher skips such an address if it has another one.
     const bool others = !port->listeners_.empty() || &address != &addresses.back();
     if (!plan.remote.listen.empty() || !others) return std::unexpected(listener.error());
     log::info("{}; skipping this address", listener.error().message());

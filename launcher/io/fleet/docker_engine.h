@@ -1,7 +1,7 @@
 // A client of the Docker Engine on this machine. It uses the HTTP API of the engine over a Unix socket.
 //
-// Each request has a connection of its own. If the engine itself reports an error, this is an Answer. Other
-// errors are:
+// Each request has a connection of its own. If the engine reports an error, the request returns an Answer
+// with the status and the text of this error. If there is no answer, the request returns one of these errors:
 // - kUnavailable: no engine is there, or it went away;
 // - kPermission: this user is not allowed to use the engine's socket;
 // - kTimedOut;

@@ -1,5 +1,5 @@
-// Starts agents on this machine. Each agent is a process in a session of its own. So Ctrl-C only reaches the
-// launcher.
+// Starts agents on this machine. Each agent is a process in a session of its own. So Ctrl-C reaches the
+// launcher, but no agent.
 //
 // The agent program is in the launcher's directory. With a socket, the agent inherits one end of a pair as
 // descriptor 3. With TCP, the agent gets the address by its command line and its key by stdin, which no other

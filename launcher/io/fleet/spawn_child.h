@@ -17,9 +17,9 @@ struct ChildStreams {
   int third = -1;  // becomes descriptor 3; -1: there is none
 };
 
-// Starts a child in a session of its own. It gets only these descriptors. It blocks and ignores no signals,
-// even if the launcher does. If words[0] has no slash, it is looked up in PATH. `descriptors` is the child's
-// limit on descriptors. Errors name the program.
+// Starts a child process in a session of its own. The child gets only these descriptors. No signal is blocked
+// or ignored in the child, even if the launcher blocks or ignores some. If words[0] has no slash, it is
+// looked up in PATH. `descriptors` is the child's limit on descriptors. Errors name the program.
 Expected<pid_t> spawn_child(std::vector<std::string> words, const ChildStreams& streams,
                             const rlimit& descriptors);
 

@@ -22,8 +22,9 @@ std::string lock_path(const std::string& directory) {
   return directory + "/controller";
 }
 
-// Returns a lock of the whole file, for an open file description. POSIX locks end when this process closes
-// another descriptor of the same file. Such a lock does not.
+// Returns the description of a lock on the whole file. It is for F_OFD_SETLK and F_OFD_GETLK, which lock an
+// open file description. A POSIX lock (F_SETLK) would end when this process closes any other descriptor of
+// the same file.
 struct flock whole_file() {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -51,9 +52,9 @@ bool is_gone(const std::optional<Controller>& controller) {
          is_exiting(static_cast<pid_t>(controller->pid));
 }
 
-// Takes the lock. Returns 0 if it has it, and otherwise the errno of fcntl. The last controller may have been
-// killed while it was starting a process. That process holds the lock until it executes its program, so this
-// waits for that.
+// Takes the lock. Returns 0 if this process has the lock now, and otherwise the errno of fcntl. If the last
+// controller was killed while it was starting a process, the new process still holds the lock until it
+// executes its program. So if the last controller is gone, this tries again for a while.
 int lock_or_error(int file) {
   const TimePoint end = Clock::now() + kStartingLimit;
   for (;;) {

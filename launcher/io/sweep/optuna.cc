@@ -68,8 +68,9 @@ ordered_json whole_range(const Parameter& parameter, bool logarithmic) {
                                           {"high", static_cast<std::int64_t>(parameter.high)}});
 }
 
-// Returns the end of the range, rounded down to a multiple of the step. Optuna warns if it is not a multiple.
-// It checks this with decimal numbers.
+// Returns the largest value of the range that is a whole number of steps above its beginning. Optuna warns
+// about any other end of a range. Optuna checks this with decimal numbers, so the result is rounded to 12
+// digits.
 double last_step(const Parameter& parameter) {
   constexpr double kRounding = 1e-9;
   const double count = std::floor((parameter.high - parameter.low) / parameter.step + kRounding);

@@ -14,7 +14,7 @@ namespace muster::launcher::sweep {
 
 // Writes a file DIRECTORY/trial-0007/events.out.tfevents.BEGAN.muster for each trial that has begun. It
 // replaces the files of an earlier call. `history` is the state after all `events`. `began_unix` is the time
-// at which the sweep began. The times in both are counted from it.
+// at which the sweep began. The times in `history` and `events` are counted from this moment.
 Status write_tensorboard(const std::string& directory, const History& history, std::span<const Event> events,
                          double began_unix);
 

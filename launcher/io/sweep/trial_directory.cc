@@ -13,8 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names the exploit whose checkpoints the directory has. Two exploits of a trial may differ only in their
-// run: both at the same step of a trial that is slow.
+// This file is in a directory of checkpoints, and names the exploit that they came from. It also has the
+// number of the run. If the trial `from` is slow, a second exploit can find it at the same step. Then the two
+// exploits may differ only in their run.
 constexpr const char* kExploitFile = "exploit.json";
 
 std::string text_of_exploit(const StartRun& start) {
@@ -62,9 +63,10 @@ std::error_code link_checkpoint(const CheckpointDirectory& donor, const Checkpoi
   return error;
 }
 
-// Links the newest checkpoint that counts. Also links the attempt files, because without them the checkpoint
-// would not count. They are linked last. If the checkpoint came after them, it might belong to a newer
-// attempt than they do, and would not count.
+// Links the newest checkpoint that counts. A checkpoint counts only if the directory has the file of its
+// attempt. So this also links the attempt files, but only after the checkpoint. If the attempt files were
+// linked first, the donor could begin a new attempt after that. Then the newest checkpoint could belong to
+// the new attempt, and the file of the new attempt would be missing.
 Status link_newest_checkpoint(const std::string& from, const std::string& to) {
   const CheckpointDirectory donor(from);
   std::error_code error;

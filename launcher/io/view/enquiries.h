@@ -26,7 +26,7 @@ class Enquiries {
 
   struct Answers {
     std::function<JobStatus()> status;
-    // Stops the job. If all ranks can save, it lets the job save first. It does not if `now` is true.
+    // Stops the job. If `now` is false and all ranks can save, the ranks save first.
     std::function<void(bool now)> cancel;
     // Asks all agents for the stacks of their workers. Returns the ranks that will answer.
     std::function<std::vector<Rank>()> ask_for_stacks;

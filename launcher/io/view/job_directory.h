@@ -1,7 +1,7 @@
 // Creates the unique name of a job, and the directory for its logs and its report.
 //
-// Two launches never share a directory. The name is new each time, and if the directory exists, it cannot be
-// created. Blocking.
+// Two launches never share a directory, because each name is new. If the directory already exists, the launch
+// gets an error. Blocking.
 #pragma once
 
 #include <string>

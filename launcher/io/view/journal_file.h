@@ -2,9 +2,9 @@
 // who owns it may read it.
 //
 // The plan and the events are encoded after a short delay, so that a start or restart does not have to wait.
-// When the journal is long, it is renamed to journal.old. A new one begins with the state of the core. If the
-// disk is full or hangs, this warns once and ends the journal. The job goes on. One thread, the writer's
-// executor's.
+// When the file is long, it is renamed to journal.old, and a new file begins with the state of the core. If
+// the disk is full or hangs, this class warns once and ends the journal. The job goes on. Use this class on
+// the thread of the log writer's executor.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +56,9 @@ class JournalFile {
   About job_;
   Warn warn_;
   std::size_t long_bytes_;
-  // True when the journal has ended, and when this object has been destroyed. After that, two others may
-  // still look at it: an expired timer, and the writer if a disk hangs.
+  // True when the journal has ended, and when this object has been destroyed. An expired timer may still read
+  // this value after the object is gone, and so may the writer if a disk hangs. So all of them share the
+  // value.
   std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
   std::shared_ptr<net::LogWriter::File> file_;
   std::size_t bytes_ = 0;       // of the file

@@ -122,8 +122,9 @@ void follow(Trial& trial, const RunBegan& began) {
 
 void follow(Trial& trial, const Reported& reported) {
   note_begin(trial, reported.at);
-  // The first report after an exploit shows at which step the trial continues: at an earlier one if the other
-  // trial's checkpoint was older than its newest report.
+  // The first report after an exploit shows at which step the trial continues. The checkpoint that the trial
+  // has taken over may be older than the other trial's newest report. Then the trial continues at a step
+  // before that report.
   for (const auto& [metric, value] : reported.values)
     if (trial.old_metrics.erase(metric) > 0) forget_after(trial.measured[metric], reported.step - 1);
   for (const auto& [metric, series] : trial.measured)

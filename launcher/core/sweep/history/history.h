@@ -112,8 +112,8 @@ struct Trial {
   std::string text{};  // of its last end, unless it runs again
   std::vector<Exploited> exploits{};
   std::int32_t exploit_run = -1;  // begins with the newest exploit's checkpoint
-  // The metrics that were not reported since the newest exploit. Their values belong to the parameters
-  // before.
+  // The metrics that were not reported since the newest exploit. Their values come from the parameters that
+  // the trial had before this exploit.
   std::set<std::string> old_metrics{};
   double began_at = 0;  // of the first run; for people, as the next ones
   double ended_at = 0;

@@ -65,9 +65,10 @@ std::optional<SlotDecision> promotion(const Slot& slot, const std::vector<std::i
   return std::nullopt;
 }
 
-// If nothing else is left, promotes the best trial, so that one trial reaches the last rung, R. The paper
-// never runs out of trials. Here, with eta 3, only 2 of 8 trials would be promoted, and neither of the 2
-// after that.
+// If nothing else is left, promotes the best trial, so that one trial reaches the last rung, R. The algorithm
+// of the paper never needs this, because it always has more trials to start. Here the number of trials is
+// limited. With 8 trials and eta 3, only 2 trials would be promoted to the next rung, and none of these 2
+// would be promoted again.
 std::optional<SlotDecision> last_promotion(const Slot& slot, const std::vector<std::int64_t>& rungs) {
   const Objective& objective = slot.settings.objective;
   const bool is_done = std::ranges::any_of(

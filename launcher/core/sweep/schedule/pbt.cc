@@ -41,8 +41,9 @@ struct Standing {
 };
 
 // Returns the trial's cost at the newest interval that it has reached; nullopt: none yet. A trial that has
-// taken over a checkpoint counts as the worst until it gets to another interval. So no more than a quarter is
-// replaced before the first of them have shown what they gained.
+// taken over a checkpoint counts as the worst until it gets to another interval. So trials that were just
+// replaced are in the worst quarter. While they fill this quarter, no other trial is replaced. First they
+// have to show what they gained.
 std::optional<double> newest_cost(const ScheduleSettings& settings, const Trial& trial) {
   const std::int64_t now = newest_steps(settings.objective, trial).now;
   if (!trial.exploits.empty() && now < next_look(settings, trial.exploits.back().step)) return kWorst;
@@ -56,8 +57,9 @@ std::size_t quarter_of(std::size_t population) {
   return population >= 2 ? std::max<std::size_t>(population / 4, 1) : 0;
 }
 
-// Returns the trial to take over. nullptr: `trial`, which has just reached an interval, is not in the worst
-// quarter, or no trial in the best quarter can be taken over.
+// `trial` has just reached the interval at step `look`. Returns the trial that `trial` has to take over.
+// Returns nullptr if `trial` is not in the worst quarter, or if no trial in the best quarter can be taken
+// over.
 const Trial* trial_to_exploit(const ScheduleSettings& settings, std::span<const Trial> trials,
                               const Trial& trial, std::int64_t look) {
   std::vector<Standing> standings;
@@ -122,7 +124,8 @@ ReportDecision report_to_pbt(const ScheduleSettings& settings, std::span<const T
   if (const Trial* from = trial_to_exploit(settings, trials, trial, look))
     return {Exploit{from->number},
             fmt::format("in the worst quarter at step {}; trial {} is in the best", look, from->number)};
-  // If another trial waits for a slot, it gets this one, so that the whole population progresses together.
+  // If another trial waits for a slot, this trial is paused, and the other trial gets its slot. So the whole
+  // population progresses together.
   const bool others_wait =
       std::ssize(trials) < settings.trials || std::ranges::any_of(
                                                   trials,

@@ -1,6 +1,6 @@
 // The scheduler decides which run a free slot gets next, and until which step. When a trial has reached that
-// step, it decides what happens to the trial. There are these kinds: ASHA in two forms, Hyperband, the median
-// rule, PBT, and none.
+// step, the scheduler decides what happens to the trial. There are these kinds: ASHA in two forms, Hyperband,
+// the median rule, PBT, and none.
 //
 // Both functions depend only on their arguments: the same history gives the same decision. Pure.
 #pragma once

@@ -14,9 +14,9 @@ namespace muster::launcher::sweep {
 
 // ---- Values ----
 
-// The schedulers compare costs, and a smaller cost is better. So they need not know whether a metric is to be
-// small or large. NaN, the worst infinity and a missing value have the cost kWorst. A trial with this cost is
-// never promoted.
+// The schedulers compare costs, and a smaller cost is better. cost_of() makes a cost from a value of the
+// metric, so that schedulers need not know whether small or large values are better. NaN, the worst infinity
+// and a missing value have the cost kWorst. A trial with this cost is never promoted.
 inline constexpr double kWorst = std::numeric_limits<double>::infinity();
 double cost_of(Mode mode, double value);
 // Returns the cost at the first step that the trial has reported and that is not below `step`.

@@ -84,7 +84,8 @@ Value value_at(const Parameter& parameter, double unit);
 // Returns the point for `unit`. `unit` has a number in [0, 1) for each parameter of the space. Parameters
 // that are inactive are left out.
 Point point_at(const Space& space, const std::vector<double>& unit);
-// Returns whether all constraints hold. If a constraint names an inactive parameter, it holds.
+// Returns whether all constraints hold. A constraint that names an inactive parameter counts as one that
+// holds.
 bool is_allowed(const Space& space, const Point& point);
 // Returns a text such as "unknown parameter lrr: did you mean lr?". `others` are more names that exist.
 std::string unknown_parameter(const Space& space, std::string_view name,

@@ -34,7 +34,8 @@ std::string variable_of(std::string_view parameter);
 // Writes the value as JSON. A real number is written as one, with enough digits to read it back exactly. So
 // 1.0 becomes `1.0`.
 nlohmann::ordered_json value_as_json(const Value& value);
-// null is None. nullopt: a list, an object, or a whole number of more than 64 bits.
+// Converts JSON to a value. null becomes None. Returns nullopt for a list, an object, or a whole number of
+// more than 64 bits.
 std::optional<Value> value_from_json(const nlohmann::ordered_json& json);
 nlohmann::ordered_json point_as_json(const Point& point);
 // The error names the member.

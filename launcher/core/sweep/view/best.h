@@ -32,9 +32,9 @@ std::vector<std::int32_t> best_trials(const History& history, const std::vector<
 // - --checkpoint-dir, because a training would continue from the checkpoints that are there.
 std::string launch_command(const Settings& settings, const SweepOptions& options);
 
-// " --env MUSTER_PARAM_LR=0.1 --env MUSTER_TRIAL_DIR=...": the trial's variables as flags, for a program that
-// does not get all values in its arguments; otherwise "". Leaves out MUSTER_TRIAL, because the launch is no
-// trial.
+// Returns the trial's variables as flags, such as " --env MUSTER_PARAM_LR=0.1 --env MUSTER_TRIAL_DIR=...". If
+// the program gets all values in its arguments, it needs no variables, and this returns "". MUSTER_TRIAL is
+// left out, because the launch is not a trial.
 std::string variables_as_flags(const std::vector<std::string>& program, const Space& space,
                                const Point& point, const TrialPlace& place);
 
