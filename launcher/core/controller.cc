@@ -72,8 +72,8 @@ Decisions Controller::on(const Event& event, TimePoint now) {
       is_output || is_log || (said != nullptr && std::holds_alternative<wire::Pong>(said->message));
   const bool is_time = std::holds_alternative<TimePassed>(event);
   if (is_time && !is_due(next_deadline(), now)) return all;
-  // When reports that are held are due, only these are passed on. Other deadlines wait for the next alarm. So
-  // the frames in the channels are read before that.
+  // If held reports are due, this passes only these reports on. Other deadlines that are due wait for the
+  // next alarm. So the frames that are still in the channels are read before those deadlines are handled.
   const bool only_flush = is_time && is_due(held_.next_deadline(), now);
   if (!is_sign_of_life) {
     for (AgentSaid& each : held_.take()) add(all, std::move(each), now);

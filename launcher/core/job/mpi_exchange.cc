@@ -63,9 +63,10 @@ void MpiExchange::fence(NodeId from, const wire::MpiAsked& asked, const Crew& cr
   fences_.erase(asked.key);
 }
 
-// Ends the fence without success, and answers all nodes that wait at it. In each case it also answers `from`.
-// If the fence has already completed, the agent ignores this second answer. If the agent sent its fence to an
-// earlier launcher, it still needs this answer.
+// If node `from` waits at the fence with this request, ends the fence without success, and answers all nodes
+// that wait there. Otherwise only answers `from`. If the fence has completed, `from` already has an answer,
+// and its agent ignores the second one. If the agent sent its fence to an earlier launcher, the agent still
+// needs the answer.
 void MpiExchange::withdraw(NodeId from, const wire::MpiAsked& asked) {
   const auto fence = fences_.find(asked.key);
   if (fence == fences_.end()) return answer({from, asked.number}, false);

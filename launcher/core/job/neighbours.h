@@ -1,9 +1,9 @@
 // Decides which agents of an attempt keep copies of each other's checkpoints in memory.
 //
 // The agents form a ring. Each keeps copies of the checkpoints of its predecessor, which is on another
-// machine if possible. If another node had an agent's ranks before, this agent lacks their checkpoint. It is
-// then told which agent has the checkpoint. Two agents share one connection; launcher/io/launcher.cc makes
-// the key of each connection. Pure.
+// machine if possible. In a new attempt, a rank may be on another node than before. Then the rank's new agent
+// lacks the rank's checkpoint, and is told which agent has it. Two agents share one connection;
+// launcher/io/launcher.cc makes the key of each connection. Pure.
 #pragma once
 
 #include <functional>

@@ -70,8 +70,9 @@ std::vector<Stragglers::Change> Stragglers::stepped(Rank rank, const std::string
   }
   Group& mates = groups_.at(entry.group);
   if (busy <= Duration::zero() || mates.ranks.size() < 2) return {};
-  // If the window of a rank is full, it waits until the windows of all other ranks of the group are full.
-  // Each rank leaves some fast steps out of its reports, and these are different steps on different ranks.
+  // Each rank leaves some fast steps out of its reports, and different ranks leave out different steps. So
+  // the windows of a group become full one after the other. When the window of a rank is full, further steps
+  // of this rank do not count until all windows of the group are full.
   if (entry.count < kWindowSteps) {
     entry.sum += busy;
     entry.longest = std::max(entry.longest, busy);

@@ -177,9 +177,9 @@ Verdict stopped_after(const Verdict& failed, const StopWish& wish);
 // Returns the verdict of a job that reached its time limit before it could restart. It is the verdict
 // `failed`, but with exit code 124.
 Verdict out_of_time_after(const Verdict& failed, bool committed_on_notice);
-// Returns the verdict of a job that was to restart after `failed`, but ended with `end` before it did. This
-// is the verdict `end`, but with the culprit of `failed`. If `end` is a refusal, it counts as the launcher's
-// own failure, because an earlier attempt accepted the user's input.
+// A job failed with the verdict `failed`, and was to restart. Before the restart, it ended with the verdict
+// `end`. Returns the verdict of this job, which is `end` with the culprit of `failed`. If `end` is a refusal,
+// it counts as the launcher's own failure, because an earlier attempt accepted the user's input.
 Verdict ended_after(const Verdict& failed, const Verdict& end);
 // Returns the exit code if a path cannot be used and nothing has run yet. It is kExitUsage if another path
 // could work. Otherwise it is kExitInternal.

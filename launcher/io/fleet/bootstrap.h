@@ -34,7 +34,7 @@ class Bootstrap {
     // twice. The listener closes each channel that it does not use.
     virtual void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) = 0;
     // Called once for each agent that was started. `how` is a clause such as "its agent was killed by
-    // SIGKILL". If the agent could not be started, it is the reason for that.
+    // SIGKILL". If the agent could not be started, `how` is the reason.
     virtual void agent_ended(AgentId agent, std::string how, AgentEnd end) = 0;
     // Called with the leftovers of agents that have ended or were killed, as far as this bootstrap can see
     // them. This is the answer to look_for_leftovers(). The bootstrap also calls it without being asked when

@@ -1,8 +1,8 @@
 // Each node is a container of this machine's Docker Engine. The agent is the first process of the container.
 //
 // Labels name a container's job and launcher (core/fleet/container_spec.h). The engine removes a container
-// that has ended. If this launcher dies, a guardian process removes the others. If the guardian cannot remove
-// one, a later launch does (container_cleanup.h). One thread.
+// that has ended. If this launcher dies, a guardian process removes the containers that still run. If the
+// guardian cannot remove a container, a later launch removes it (container_cleanup.h). One thread.
 #pragma once
 
 #include <map>

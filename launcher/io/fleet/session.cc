@@ -42,8 +42,8 @@ Taken Session::received_output(std::int32_t stream, std::size_t bytes) {
           if (!self) return;
           Received& ours = self->received(stream);
           ours.taken += taken_bytes;
-          // The agent is told this only once for each quarter of the window. Most agents send less output
-          // than that, and get no message.
+          // The agent gets a message only when another quarter of its window has been taken. Most agents send
+          // less output than a quarter, and get no message.
           if (self->window_bytes_ > 0 && ours.taken - ours.told >= self->window_bytes_ / kToldPerWindow)
             self->tell_taken(stream);
         });

@@ -24,8 +24,9 @@ std::string end_record(const Trial& trial, double began_unix) {
                                     failed ? SessionEnd::kFailure : SessionEnd::kSuccess);
 }
 
-// Returns the reports, each with the values that the history still has: a take-over of PBT forgets values,
-// and the trial may report these steps again.
+// Returns the reports, but only with those values that the history still has. When a trial takes over a
+// checkpoint (PBT), the history forgets the trial's values of later steps, because the trial may report these
+// steps again.
 std::vector<Reported> kept_reports(const History& history, std::span<const Event> events) {
   std::set<std::tuple<std::int32_t, std::string, std::int64_t>> seen;
   std::vector<Reported> kept;

@@ -33,8 +33,8 @@ struct Leaf {
   double value = 0;
 };
 
-// Samples go to the left if their feature is not above `at`. For a choice, they go to the left if it is the
-// choice `at`.
+// Divides samples by the value of one feature. If the feature is a number, samples with a value up to `at` go
+// to the left. If the feature is a choice, samples with the choice `at` go to the left.
 struct Split {
   std::size_t feature = 0;
   double at = 0;
