@@ -76,8 +76,8 @@ class Crew {
   std::unordered_set<NodeId> prepared_, started_, giving_up_;
   std::set<NodeId> with_workers_;
   std::unordered_set<Rank> ended_;
-  // Counts the started ranks whose end is not known yet. unended_count_ counts those of the whole attempt.
-  // living_count_ counts only those on nodes that have workers.
+  // Both count started ranks whose end is not known yet. unended_count_ counts all such ranks of the attempt.
+  // living_count_ counts only the ranks on nodes that have workers.
   std::size_t unended_count_ = 0;
   std::size_t living_count_ = 0;
 };

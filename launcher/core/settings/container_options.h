@@ -15,7 +15,7 @@ std::vector<Mount> with_own_directories(std::vector<Mount> mounts,
                                         const std::vector<std::string>& directories);
 
 // A script with `docker run` (container_script.h) cannot pass on some paths and values unchanged. Returns an
-// error if there is one of these.
+// error if the options have such a path or value.
 Status check_for_scripts(const ContainerOptions& container);
 
 }  // namespace muster::launcher

@@ -1,9 +1,9 @@
 // TCP ports for agents that have not inherited a socket from the launcher. They connect here over TLS.
 //
 // Each agent has a key of its own, made for its identity, JOB/ROLE/NODE/INCARNATION. The bootstrap carries
-// the key to the agent. If a caller has no key, the port disconnects it and reports nothing. It does the same
-// with an agent if its node has a newer incarnation. The port must live as long as the task group that it was
-// opened with. One thread.
+// the key to the agent. The port disconnects a caller without a key, and reports nothing. It also disconnects
+// an agent after invite() was called for a newer incarnation of the same node. The port must live as long as
+// the task group that it was opened with. One thread.
 #pragma once
 
 #include <functional>

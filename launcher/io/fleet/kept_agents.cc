@@ -15,8 +15,8 @@ namespace {
 constexpr Duration kExitLimit = std::chrono::seconds(1);
 constexpr Duration kRemoveLimit = std::chrono::seconds(8);
 
-// Waits for the agent to exit. It does so because its stream is closed. If this takes too long, this function
-// ends the agent's shell, too.
+// Waits until the agent has exited. The agent exits when its stream is closed. If the exit takes too long,
+// this function ends the agent's shell, too.
 awaitable<void> wait_for_exit(std::shared_ptr<HostShell> shell) {
   const auto code = co_await shell->ended(Clock::now() + kExitLimit);
   if (!code) shell->terminate();

@@ -4,7 +4,7 @@
 // The agent program is in the launcher's directory. With a socket, the agent inherits one end of a pair as
 // descriptor 3. With TCP, the agent gets the address by its command line and its key by stdin, which no other
 // process can read. This process becomes a child subreaper. So if agents leave processes behind, these become
-// its children. They count as leftovers until they are reaped. One thread, the executor's.
+// its children. They count as leftovers until they are reaped. Use this class on the thread of its executor.
 #pragma once
 
 #include <map>

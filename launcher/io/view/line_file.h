@@ -2,8 +2,8 @@
 //
 // If the file cannot be opened or written, for example because a disk is full, this warns once, and tries
 // again with later lines. The job goes on. If a disk hangs, this does not block, because another thread
-// writes (net/log_writer.h). While kQueueBytes wait for that thread, new lines are dropped. One thread, the
-// writer's executor's.
+// writes (net/log_writer.h). While kQueueBytes wait for that thread, new lines are dropped. Use this class on
+// the thread of the log writer's executor.
 #pragma once
 
 #include <functional>

@@ -2,8 +2,8 @@
 // directory, under the names that the logs would have there.
 //
 // The writer's thread appends to the files; each agent learns how much has been written. If the disk is full,
-// it warns once and copies no more, but the job goes on. core/view/log_arrivals.h decides which bytes are
-// new. One thread, that of the writer's executor; the writer outlives it.
+// this class warns once and copies no more, but the job goes on. core/view/log_arrivals.h decides which bytes
+// are new. One thread, that of the writer's executor; the writer outlives it.
 #pragma once
 
 #include <functional>

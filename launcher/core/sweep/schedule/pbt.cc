@@ -1,10 +1,10 @@
 // Population based training (Jaderberg et al. 2017, arXiv 1711.09846) with truncation selection: at each
 // interval a trial in the worst quarter takes over the checkpoint of a random trial in the best quarter.
 //
-// As in Ray Tune 2.60, no trial waits for the others: it is compared with all trials that are not over, each
-// with its value at the newest interval that it has reached. In Ray, the order of the first reports decides,
-// too: whoever comes later and is worse than the first ones is replaced. Here, a trial is replaced at its
-// first interval only if it is in the worst quarter whatever the others will report.
+// As in Ray Tune 2.60, no trial waits for the others. A trial is compared with all trials that are not over.
+// Each of them counts with its value at the newest interval that it has reached. In Ray, the order of the
+// first reports decides, too: whoever comes later and is worse than the first ones is replaced. Here, a trial
+// is replaced at its first interval only if it is in the worst quarter whatever the others will report.
 #include <algorithm>
 
 #include "launcher/core/sweep/schedule/schedulers.h"

@@ -90,7 +90,8 @@ bool is_allowed(const Space& space, const Point& point);
 // Returns a text such as "unknown parameter lrr: did you mean lr?". `others` are more names that exist.
 std::string unknown_parameter(const Space& space, std::string_view name,
                               std::span<const std::string_view> others = {});
-// Returns why a point that another program chose does not belong to the space. Returns nullopt if it does.
+// Another program chose the point. Returns why the point does not belong to the space, or nullopt if it does
+// belong to it.
 std::optional<std::string> why_not_in(const Space& space, const Point& point);
 
 }  // namespace muster::launcher::sweep
