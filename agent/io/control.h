@@ -30,7 +30,7 @@ class Control {
   Expected<std::shared_ptr<net::Channel>> connect(const Arguments& arguments, const ProcessIdentity& self);
   // Some agents start with stdin and stdout as their connection and then move to TLS. This function waits for
   // kMoveAfter and then connects such an agent to the launcher. If that fails, the agent stays with stdin and
-  // stdout. But if `arguments` do not allow this, the function returns the error.
+  // stdout. But if `arguments` do not allow stdin and stdout, the function returns the error.
   awaitable<Status> move(const Arguments& arguments);
   // Call this when the connection is closed. Closes stdin and stdout within a second. After that, nothing
   // here keeps the io_context running.

@@ -51,8 +51,8 @@ void remove_segments_of(const std::map<std::string, std::string>& told) {
 }
 
 [[noreturn]] void guard(int pipe) {
-  // The guardian gets its own group, but stays in the agent's session. By the session the launcher can tell
-  // that one of its own agents has left this guardian.
+  // The guardian gets its own group, but stays in the agent's session. If the guardian outlives the agent,
+  // the launcher finds out from the session that the guardian belongs to one of its agents.
   setpgid(0, 0);
   prctl(PR_SET_NAME, "muster-guardian");
   for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_IGN);

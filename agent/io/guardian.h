@@ -40,8 +40,8 @@ class Guardian {
   // Tells the guardian that the job is over and has left no processes. The guardian keeps the job in mind
   // until guard_job() names the next one.
   void job_is_over();
-  // From now on the guardian spares some agents of the same node and host, and the processes that they have
-  // started: agents with this incarnation or a later one.
+  // From now on the guardian spares those agents of this node on this host that have this incarnation or a
+  // later one. It also spares the processes that these agents have started.
   void keep_from(Incarnation incarnation);
   // From now on the guardian also removes the memory that this agent's MPI ranks share. `incarnation` is that
   // of this agent.

@@ -9,8 +9,9 @@ namespace muster::agent {
 
 // Returns "" if `directory` is the launcher's directory. Otherwise returns the reason, in words that can
 // follow the directory's name. The launcher has put a file into its directory, and here this file should be
-// at `path`. `is_its` returns whether a file with this text is that file. The function opens the file by its
-// name, because a network file system may list an old state of the directory.
+// at `path`. `is_its` gets the text of the file at `path`, and returns whether this is the launcher's file.
+// The function opens the file by its name, because a network file system may list an old state of the
+// directory.
 std::string why_not_shared(const std::string& directory, const std::string& path,
                            const std::function<bool(const std::string& text)>& is_its);
 

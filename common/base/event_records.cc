@@ -56,8 +56,8 @@ class Message {
   std::string bytes_;
 };
 
-// Returns the checksum in TFRecord's masked form. TFRecord masks its checksums because the checksum over
-// bytes and their own checksum would be constant.
+// Returns the checksum in TFRecord's masked form. Without the mask, all bytes that end with their own
+// checksum would have one and the same checksum.
 std::uint32_t masked(std::uint32_t crc) {
   return std::rotr(crc, 15) + 0xA282EAD8U;
 }

@@ -44,8 +44,8 @@ std::string text(When when, const std::string& tag, std::string_view text);
 // Returns the record of a training's settings. `metrics` has the names of the scalars that TensorBoard
 // compares between trainings.
 std::string settings(When when, const Settings& values, const std::vector<std::string>& metrics);
-// Returns the record of the settings, for one of several trainings; it replaces settings(). session_end()
-// returns the record of the training's end. With these, TensorBoard compares the trainings by all scalars.
+// Use session_start() instead of settings() for one of several trainings that TensorBoard compares by all
+// scalars. It returns the record of the training's settings. session_end() returns the record of its end.
 std::string session_start(When when, const Settings& values);
 enum class SessionEnd { kSuccess = 1, kFailure = 2 };
 std::string session_end(When when, SessionEnd how);

@@ -189,8 +189,8 @@ bool was_executed_with(pid_t pid, std::string_view entry) {
   return false;
 }
 
-// Reads the user from the file `status`. The owner of the directory /proc/PID is not always the user: if the
-// process must not be dumped, it is root.
+// Reads the user from the file `status`. The owner of the directory /proc/PID is not always the user: if a
+// process must not be dumped, its directory belongs to root.
 std::optional<uid_t> user_of(pid_t pid) {
   const auto status = read_file(fmt::format("/proc/{}/status", pid), 64 << 10);
   unsigned uid = 0;

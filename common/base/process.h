@@ -48,8 +48,8 @@ void ask_for_short_slices();
 pid_t parent_of(pid_t pid);
 // Returns whether the process descends from one of these processes. In a container pid 1 can be one of them.
 bool is_below(pid_t pid, const std::set<pid_t>& ancestors);
-// Returns whether the process is ending or has ended. The kernel tells the parent of an end only after it has
-// freed the process's memory. That can take long on a busy machine.
+// Returns whether the process is ending or has ended. The kernel first frees the memory of a process that
+// ends, and only then tells its parent. On a busy machine this can take long.
 bool is_exiting(pid_t pid);
 // Returns the name that the kernel has for the process. It can have any bytes, at most 15. Returns "" if the
 // process is gone.

@@ -26,8 +26,8 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
   return parse_number<std::uint64_t>(*text);
 }
 
-// Adds the limits of this process's control group and of its parent groups. They are in version 2, or in the
-// pids controller of version 1. If a file has "max", there is no limit.
+// Adds the limits of this process's control group and of its parent groups. The limits are in files of cgroup
+// version 2, or of the pids controller of version 1. If a file has "max", there is no limit.
 void add_cgroup_limits(std::vector<ProcessLimit>& limits) {
   const std::string groups = read_file("/proc/self/cgroup", 1 << 16).value_or("");
   for (const std::string_view line : split(groups, '\n')) {

@@ -1,11 +1,11 @@
 // Lists the checkpoints in a directory. For each checkpoint it says whether it is committed, whether it
-// counts (retention.h) and whether it is pinned, and it has the size and the metrics. It reads only those
-// manifests that have changed since the last call.
+// counts (retention.h) and whether it is pinned, and it has the size and the metrics. If a checkpoint
+// counts, its manifest is read only if the manifest has changed since the last call.
 //
 // DIR/index.json caches what the manifests say, and the size and modification time of each. An entry that
 // does not match the manifest on disk is ignored, so a missing, old or wrong index does no harm. Manifests of
-// checkpoints that do not count are always read: one may have been skipped because it cannot be read. The
-// functions block. Several processes can use one directory.
+// checkpoints that do not count are always read: an attempt may have skipped such a checkpoint because its
+// manifest cannot be read. The functions block. Several processes can use one directory.
 #pragma once
 
 #include <string>

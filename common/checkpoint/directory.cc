@@ -75,9 +75,9 @@ std::vector<CheckpointId> on_chain(const std::vector<AttemptRecord>& records, At
   return chain;
 }
 
-// Returns those of the sorted `ids` that attempt `from` did not resume from, although they are in the chain
-// of the attempt before it, and newer than the one that it resumed from. They were damaged when it began, or
-// a fenced attempt committed them afterwards.
+// Returns the checkpoints that attempt `from` passed by when it resumed. They are those of the sorted `ids`
+// that are in the chain of the attempt before `from`, and that are newer than the checkpoint from which
+// `from` resumed. Such a checkpoint was damaged when `from` began, or a fenced attempt committed it later.
 std::vector<CheckpointId> passed_by(const std::vector<AttemptRecord>& records, Attempt from,
                                     const std::vector<CheckpointId>& ids) {
   const auto record = std::ranges::find(records, from, &AttemptRecord::attempt);
@@ -396,8 +396,8 @@ Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& jo
   if (!number && number.error().code() == ErrorCode::kFenced) return std::unexpected(number.error());
   if (!number) return failure_within("cannot begin an attempt", std::move(number));
   auto begun = record_claimed(job, *number, *known);
-  // If the claim stayed in the directory, check_newest() would find a newer attempt there, and even this
-  // launch could no longer write.
+  // Removes the claim. Otherwise check_newest() would take its number for a newer attempt, and the attempts
+  // before it, even those of this launch, could no longer write.
   if (!begun) unlink(claim_path(*number).c_str());
   return begun;
 }
@@ -449,7 +449,7 @@ Status CheckpointDirectory::check_newest(Attempt mine) const {
 }
 
 bool CheckpointDirectory::is_pinned(CheckpointId id) const {
-  // If the pin cannot be looked for now, it may be there.
+  // If an error hides whether there is a pin, the checkpoint counts as pinned.
   return access((path_of(id) + kPin).c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 

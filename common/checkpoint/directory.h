@@ -45,8 +45,9 @@ class PassedOver {
   };
   void add(CheckpointId id, const std::string& why);
   const std::vector<Group>& groups() const { return groups_; }
-  // Returns the error for the directory `path` if all of its checkpoints were tried in vain: kInvalidArgument
-  // if they are `misfits`, which only do not fit the program, otherwise kCorrupt.
+  // Returns the error for the directory `path` if all of its checkpoints were tried in vain. If `misfits` is
+  // true, the checkpoints are whole but do not fit the program, and the error is kInvalidArgument. Otherwise
+  // it is kCorrupt.
   Error none_can_be_used(const std::string& path, bool misfits = false) const;
 
  private:
@@ -75,32 +76,37 @@ class CheckpointDirectory {
   // Returns the checkpoints that have a usable manifest, sorted by step and then by attempt. A training can
   // resume only from some of them: see resumable().
   Expected<std::vector<CheckpointId>> committed() const;
-  // Returns every step directory, sorted by step and then by attempt. It need not be committed.
+  // Returns every step directory, sorted by step and then by attempt. Directories without a committed
+  // checkpoint are included.
   Expected<std::vector<CheckpointId>> step_directories() const;
 
   // Returns the checkpoints of a chain of attempts, newest first. The chain is attempt `from` (by default the
   // newest one), the attempt from whose checkpoint `from` resumed, and so on. For an earlier attempt, returns
   // only the checkpoints up to the step that the next attempt resumed from. Includes checkpoints with a
-  // damaged manifest, so that the caller can say what it skips: also those that `from` itself skipped.
+  // damaged manifest, even those that `from` itself skipped, so that the caller can say which ones it skips.
   Expected<std::vector<CheckpointEntry>> candidates(std::optional<Attempt> from = {}) const;
   // Returns those of `ids` that are in the chain of the newest attempt (see candidates()). The newest one
   // comes first. They need not be committed.
   Expected<std::vector<CheckpointId>> counting(const std::vector<CheckpointId>& ids) const;
   // Returns the checkpoints of candidates(), but not the damaged ones.
   Expected<std::vector<CheckpointId>> resumable() const;
-  // Returns the committed checkpoints, damaged ones too, whose attempt has no attempt file. Muster leaves
-  // none: another program has changed the directory.
+  // Returns the committed checkpoints, damaged ones too, whose attempt has no attempt file. Muster itself
+  // leaves no such checkpoints. If there are some, another program has changed the directory.
   Expected<std::vector<CheckpointId>> unrecorded() const;
 
-  // Takes the directory over. First claims the next attempt number: from then on, check_newest() fails for
-  // all older attempts. Then writes the attempt's file, which says that the attempt resumes from the newest
-  // of resumable(). Concurrent callers get different numbers. If `take_over` is false: returns kFenced if
-  // another living process of the machine has the newest attempt. If several callers on a machine run at
-  // once, only one succeeds. Claims nothing, and returns the error, in these cases:
-  // - kCorrupt: candidates() are damaged or there are unrecorded() ones, and none is resumable. An attempt
-  //   from nothing would end their chain, even if somebody repaired them later.
-  // - Any other code: a manifest newer than that of the newest resumable checkpoint has a newer format, or it
-  //   cannot be read now.
+  // Takes the directory over for a new attempt. First claims the next attempt number: from then on,
+  // check_newest() fails for all older attempts. Then writes the attempt's file, which says that the attempt
+  // resumes from the newest of resumable(). Concurrent callers get different numbers.
+  //
+  // If `take_over` is false, the function does not take the directory from a living process of this machine:
+  // if another such process has the newest attempt, it returns kFenced. If several callers on a machine run
+  // at once, only one of them succeeds.
+  //
+  // The function claims nothing, and returns the error, in these cases:
+  // - kCorrupt: no checkpoint is resumable, but there are damaged or unrecorded() ones. If the attempt began
+  //   without a checkpoint, these would no longer count, even if somebody repaired them later.
+  // - Any other code: a checkpoint is newer than the newest resumable one, and its manifest has a newer
+  //   format or cannot be read now.
   Expected<AttemptRecord> begin_attempt(const std::string& job, bool take_over = true) const;
   // Returns the record of the attempt with the highest number. Returns nothing if there is no attempt, or if
   // its record cannot be read.

@@ -71,8 +71,9 @@ std::string encode_manifest(const CheckpointManifest& manifest);
 // Parses a manifest. Returns kCorrupt, with the reason, in these cases:
 // - The text is not exactly the text that encode_manifest() has returned.
 // - A part of a tensor lies outside its file.
-// - The parts do not cover their tensor exactly. Returns kInvalidArgument if the format is newer than
-//   kManifestFormat.
+// - The parts do not cover their tensor exactly.
+//
+// Returns kInvalidArgument if the format is newer than kManifestFormat.
 Expected<CheckpointManifest> parse_manifest(std::string_view text);
 
 // Describes the data that one rank has written. Each rank sends this to the rank that commits the checkpoint.

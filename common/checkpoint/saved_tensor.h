@@ -100,8 +100,8 @@ struct PartCopy {
 };
 
 // Returns the copies that fill this slice. There are none if the slice has no elements. The parts must cover
-// the tensor. Returns kInvalidArgument if the slice is not within the tensor. If a type has elements of less
-// than 8 bits, also returns it if the slice would split a byte.
+// the tensor. Returns kInvalidArgument if the slice is not within the tensor. Elements of less than 8 bits
+// share a byte: the function also returns kInvalidArgument if the slice would split a byte.
 Expected<std::vector<PartCopy>> plan_slice(const SavedTensor& tensor, const Slice& wanted);
 
 // Calls run(file_begin, target_begin, bytes) for each run of the copy, in the order of the file. If run()

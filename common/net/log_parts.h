@@ -6,8 +6,10 @@
 //   there.
 // - To make room, the oldest parts of all log files are removed. But the newest earlier part of each log file
 //   is only emptied, so that readers see that something is missing.
-// - Without a budget there is only NAME.log, and it has no limit. Parts are never overwritten. The functions
-//   block, as files do. Only one thread at a time is allowed to call them.
+// - Without a budget there is only NAME.log, and it has no limit.
+//
+// Parts are never overwritten. The functions block, as files do. Only one thread at a time is allowed to call
+// them.
 #pragma once
 
 #include <cstdint>

@@ -36,8 +36,9 @@ void TaskGroup::spawn(awaitable<void> task) {
                  }));
 }
 
-// Cancels by way of dispatch(), so that it happens within run(). If it happened outside run(), Asio would
-// store the addresses of the signals. But a signal is destroyed if its task ends before run() is called.
+// Cancels by way of dispatch(), so that emit() is called within run(). If emit() were called outside run(),
+// Asio would store the addresses of the cancellation signals until run(). But a signal is destroyed if its
+// task ends before that.
 void TaskGroup::cancel() {
   asio::dispatch(executor_, [tasks = cancellations_] {
     // A task can end within emit(), and then its element is erased. So `next` is moved on before the call.

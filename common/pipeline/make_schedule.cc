@@ -186,8 +186,8 @@ void dual_pipe_v(const Shape& shape, int rank, RankOrder& order) {
     order.forward(up);
   });
   for (int i = 0; i < shape.m - 2 * shape.p + rank + 1; ++i) {
-    // On the last rank, the first forward and the first backward pass do not run together, because that makes
-    // the bubble smaller.
+    // On the last rank, the first forward and the first backward pass run one after the other. If they ran
+    // together, the bubble would be larger.
     if (i == 0 && behind == 0) {
       order.forward(down);
       order.backward(up);

@@ -45,18 +45,21 @@ using Partition = std::vector<int>;
 // Splits the layers within the limits. `by` says which split is the best:
 // - kUniform: the numbers of layers differ by at most one;
 // - kParameters: the stage with the most parameters has as few as possible;
-// - kProfile: the slowest stage takes as little time as possible. If several splits are equally good, returns
-//   the one with the least sum of squares. The result is optimal, with one exception: there is a memory
-//   limit, a rank has several stages, and there are many layers (more than about 16 in 4 stages). In that
-//   case it is the best of the candidates that were tried. Returns kInvalidArgument if there are fewer layers
-//   than stages, or if the memory is too small. The message names the least memory that would be enough.
+// - kProfile: the slowest stage takes as little time as possible.
+//
+// If several splits are equally good, returns the one with the least sum of squares. The result is optimal,
+// except if there is a memory limit, a rank has several stages, and there are many layers (more than about 16
+// in 4 stages). Then the result is the best of the candidates that were tried.
+//
+// Returns kInvalidArgument if there are fewer layers than stages, or if the memory is too small. The message
+// names the least memory that would be enough.
 Expected<Partition> partition_layers(PartitionBy by, std::span<const LayerCost> layers,
                                      const Schedule& schedule, const PartitionLimits& limits = {});
 
-// Returns the best split that a search finds: the one whose simulated step takes the shortest time. It never
-// takes longer than the split by kProfile. The search starts from the splits by kProfile and by kUniform. It
-// moves layers across one boundary, or across two adjacent ones, as long as that makes the step shorter and
-// there is enough memory.
+// Returns the best split that a search finds: the one whose simulated step takes the shortest time. Its step
+// never takes longer than that of the split by kProfile. The search starts from the splits by kProfile and by
+// kUniform. It moves layers across one boundary, or across two adjacent ones, as long as that makes the step
+// shorter and there is enough memory.
 Expected<Partition> shortest_partition(std::span<const LayerCost> layers, const Schedule& schedule,
                                        const PartitionLimits& limits = {});
 

@@ -27,7 +27,7 @@ struct JobLimits {
   // A worker that is in uninterruptible sleep (state D) for longer than this counts as hanging. Zero: this is
   // not watched.
   Duration uninterruptible_limit{};
-  // If the launcher or a log file takes none of their output, ranks wait for this time. Zero: they do not
+  // Ranks wait for this time if the launcher or a log file takes none of their output. Zero: they do not
   // wait.
   Duration output_stall = std::chrono::seconds(30);
   std::int64_t log_limit_bytes = 0;    // of a rank's log files in one attempt; 0: unlimited

@@ -46,9 +46,14 @@ void pass_through_sink(const std::vector<torch::Tensor*>& outputs, std::function
   }
 }
 
-// On the CPU, the Reducer waits for the other ranks at the end of the backward pass, in a callback. To
-// measure this wait, the first gradient queues a callback that runs just before the Reducer's. That callback
-// queues a second one, which runs after the Reducer's. The hook returns nothing, so it changes no gradient.
+// Measures how long the Reducer waits for the other ranks. On the CPU, the Reducer waits in a callback at the
+// end of the backward pass. Callbacks run in the order in which they were queued:
+// - The hook of the first gradient queues callback A, before the Reducer queues its own callback. So A runs
+//   first. It takes the time, and queues callback B.
+// - The Reducer's callback waits for the other ranks.
+// - Callback B takes the time again.
+//
+// The hook returns nothing, so it changes no gradient.
 void time_backward(const std::vector<torch::Tensor*>& outputs) {
   const auto begun = std::make_shared<bool>(false);
   for (torch::Tensor* output : outputs) {

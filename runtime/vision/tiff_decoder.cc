@@ -43,8 +43,8 @@ int on_tiff_error(TIFF*, void* user, const char* part, const char* format, va_li
 
 // Returns true if a warning of libtiff means that pixels are missing or wrong.
 //
-// - While pixels are decoded, most warnings are important. For example, libtiff only warns if a strip has too
-//   few bytes, and then it does not write the missing pixels. Only two of these warnings are harmless. They
+// - While pixels are decoded, most warnings are important. For example, if a strip has too few bytes, libtiff
+//   leaves the missing pixels unwritten, and reports no error but a warning. Two warnings are harmless: they
 //   are about files that old programs have written.
 // - Before pixels are decoded, most warnings are about tags that do no harm. Three warnings are important:
 //   the file ends inside a tag, a tag fails a sanity check, or there is no palette.

@@ -16,7 +16,8 @@ struct Mount {
   std::string point;
 };
 
-// Undoes the kernel's spelling of paths: it writes a blank or a backslash as \ooo, with octal digits.
+// Returns a path as it really is. `text` is the path as the kernel has written it: the kernel writes a blank
+// or a backslash as \ooo, with octal digits.
 std::string unescape(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -1,11 +1,12 @@
-// Detects that a Python rank makes no progress, although it reports no steps. Several looks at the rank's
-// main thread must show the same frame, and the thread must have hardly run between them.
+// Detects that a Python rank makes no progress. This works for ranks that report no steps: several looks at
+// the rank's main thread must show the same frame, and the thread must have hardly run between them.
 //
 // StillWatch stops looking at a rank that has reported a step, or that has reported that it is idle or
 // finished. From then on HangWatch is enough for this rank. StillWatch does not count time in which the ranks
-// wait until their output is taken, or time in which the agent did not look. It only reports the rank. The
-// launcher takes the job for hanging only if no rank makes progress. The class makes decisions only, for one
-// attempt, on one thread.
+// wait until their output is taken, or time in which the agent did not look.
+//
+// StillWatch only reports the rank. The launcher decides what follows: it takes the job for hanging only if
+// no rank makes progress. The class makes decisions only, for one attempt, on one thread.
 #pragma once
 
 #include <cstdint>

@@ -55,8 +55,8 @@ class WorkerHealth {
   Messages look(const std::map<Rank, ProcessState>& states, bool output_waits, TimePoint now);
   // Returns the processes that are due for a look. The caller should then look at their main threads.
   std::map<Rank, std::int32_t> threads_to_see(TimePoint now) { return still_.due(pids(), now); }
-  // Takes the looks at the main threads, and returns stalls. If the hang limit that the user gave cannot
-  // work, it also returns a remark about that, once.
+  // Takes what the looks at the main threads have shown, and returns stalls. If the hang limit that the user
+  // gave cannot work, it also returns a remark about that, once.
   Messages on(const std::map<Rank, MainThread>& threads, TimePoint now);
   bool told_blindness() const { return told_blindness_; }
   // Returns the same stalls as HangWatch::stopped(), as messages. Send them before the stacks of workers that

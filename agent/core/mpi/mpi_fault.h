@@ -30,8 +30,8 @@ inline std::string spawn_remark() {
 
 // Returns the fault of a rank, or "" if there is none. If a rank has called MPI_Init and exits with code 0,
 // but without MPI_Finalize, that is a fault, because its peers would wait forever. If the rank has called
-// MPI_Abort, `exited` gets the code that the rank passed to it. The MPI libraries end such ranks in different
-// ways, so the real exit code does not tell it.
+// MPI_Abort, `exited` gets the code that the rank passed to MPI_Abort. The real exit code can be another one,
+// because the MPI libraries end such ranks in different ways.
 inline std::string mpi_fault(const MpiLife& life, wire::WorkerExited& exited) {
   if (!life.aborted.empty()) {
     exited.signal = 0;

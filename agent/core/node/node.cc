@@ -430,9 +430,9 @@ void Node::clear_if_all_ended(TimePoint now) {
   clear(now);
 }
 
-// Kills the leftovers. If some are still alive at `unkillable_at_`, this has them named instead. It is called
-// again after kClearPause. That is necessary because the agent does not notice the end of a process that is
-// not its child.
+// Orders the agent to kill the leftovers. Node does this again after each kClearPause, because the agent does
+// not notice the end of a process that is not its child. Once `unkillable_at_` has passed, it is empty. Then
+// this function orders the agent to name the leftovers that are still alive, instead of killing them again.
 void Node::clear(TimePoint now) {
   clear_again_at_.reset();
   if (!unkillable_at_) {

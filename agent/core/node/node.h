@@ -173,8 +173,8 @@ class Node {
   bool has_rank(Rank rank) const { return RankRange(plan_.first_rank, plan_.local_world_size).has(rank); }
 
   static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);
-  // If TimePassed comes later than it should by more than this, the agent itself was stopped. In that case
-  // the launcher's silence during this time does not count.
+  // If TimePassed comes too late, and the delay is longer than this, the agent itself was stopped. In that
+  // case the launcher's silence during this time does not count.
   static constexpr Duration kOverslept = std::chrono::seconds(1);
   // Usually a killed process ends within milliseconds. It takes longer if the kernel holds it (state D) or if
   // its cgroup is frozen. A process that still exists after this time counts as one that cannot be killed.

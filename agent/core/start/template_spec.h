@@ -67,9 +67,9 @@ bool is_read_while_loading(std::string_view variable);
 // that the job wants. `takes_arguments` says that ranks can have other arguments than the template.
 bool can_serve(const TemplateSpec& loaded, const TemplateSpec& wanted, bool takes_arguments);
 
-// Returns an order for the template. A fork of the template that follows it becomes the rank with these
-// arguments and this environment. If that is not possible, the rank must be executed instead, and the error
-// says why, in one clause.
+// Returns an order for the template. When the template gets the order, it forks, and the fork becomes the
+// rank with these arguments and this environment. If that is not possible, the rank must be executed instead,
+// and the error says why, in one clause.
 std::expected<ForkOrder, std::string> order_for(const TemplateSpec& spec, bool takes_arguments,
                                                 const std::vector<std::string>& arguments,
                                                 const Environment& environment);

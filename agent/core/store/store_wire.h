@@ -3,8 +3,9 @@
 // no old one changes.
 //
 // A command is one byte, and then its fields. Integers are little-endian. A key or value is a u64 length, and
-// then the bytes. StoreCommandScanner checks every length before anything uses it. When more input arrives,
-// it does not scan complete fields again. It keeps no bytes. Store (store.h) executes the commands.
+// then the bytes. StoreCommandScanner checks every length before anything uses it. It remembers how far it
+// has come in an incomplete command, and continues there when more input arrives. The caller keeps the bytes
+// of the command. Store (store.h) executes the commands.
 #pragma once
 
 #include <cstddef>

@@ -34,9 +34,9 @@ std::array<char, 10> validate_and_ping() {
 
 }  // namespace
 
-// One question to a store. A store that refuses this host first accepts the connection. So only an answer of
-// the store proves that this host is accepted, and the call waits for the answer. The handlers keep this
-// object alive.
+// One question to a store. A store accepts the connection even if it then refuses this host. So only an
+// answer of the store proves that this host is not refused, and the call waits for the answer. The handlers
+// keep this object alive.
 class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
  public:
   // If `served` is true, an agent serves the store. If it is false, rank 0 serves it, and nothing listens

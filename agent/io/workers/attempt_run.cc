@@ -49,8 +49,8 @@ std::string interface_to(const std::string& address) {
   const auto there = asio::ip::make_address(address, failed);
   if (failed || there.is_loopback()) return {};
   const std::vector<net::HostAddress> all = net::host_addresses();
-  // First looks for `address` among the host's own addresses. If it is one, the kernel's route to it would
-  // lead to the loopback interface, but other hosts reach it at its own interface.
+  // First looks for `address` among the host's own addresses. The kernel's route to an own address leads to
+  // the loopback interface, but other hosts reach the address at the interface that has it.
   for (const std::string& own : {there.to_string(), own_address_towards(there)}) {
     const auto found = std::ranges::find(all, own, &net::HostAddress::address);
     if (found != all.end()) return found->loopback ? "" : found->interface;

@@ -1,5 +1,6 @@
 // Copies checkpoints in memory between agents. During the training, neighbours get copies. In a later
-// attempt, another agent may have the ranks of a copy. That agent fetches it from the neighbour.
+// attempt, a rank may belong to another agent than before. That agent fetches the rank's copy from the
+// neighbour that has it.
 //
 // Agents connect to one another over TLS. Each pair of agents has its own key. MemoryConversation is one such
 // connection, and MemorySlots decides which slots to copy. A low-priority thread ("muster-exchange") does all

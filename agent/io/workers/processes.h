@@ -120,8 +120,8 @@ class Leftovers {
   // Returns those children of the agent that are neither workers nor its own helpers. Returns nothing if the
   // children cannot be listed. When a leftover dies, its children become leftovers.
   virtual std::optional<std::vector<std::int32_t>> find() = 0;
-  // Kills the process. A process that has just begun may still become a Python resource tracker, which gets
-  // time to clean up. Such a process is not killed now, but as soon as it turns out to be something else.
+  // Kills the process. But if the process is a Python resource tracker, it first gets time to clean up. A
+  // process that has just begun may still become a tracker. It is killed once it turns out to be none.
   virtual void kill(std::int32_t pid) = 0;
   // Kills the process once more. Returns its name and its user.
   virtual Leftover kill_and_name(std::int32_t pid) = 0;

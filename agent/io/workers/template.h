@@ -19,8 +19,8 @@ namespace muster::agent {
 
 class Template {
  public:
-  // Starts the template. Everything that its program prints before init() is appended to `output_file`. If
-  // there is an error, it tells the fault of the program or of the file.
+  // Starts the template. Everything that its program prints before init() is appended to `output_file`. An
+  // error says what is wrong with the program or with the file.
   static Expected<std::shared_ptr<Template>> execute(const asio::any_io_executor& executor, TemplateSpec spec,
                                                      const std::string& output_file, rlimit descriptor_limit);
   Template(const Template&) = delete;
