@@ -218,7 +218,8 @@ class Backend : public c10d::Backend {
 };
 
 // The base class of backend options that add fields. The derived class overrides clone(). 2.14: before
-// ProcessGroup splits off a group, it clones the options, and shares them if clone() returns another type.
+// ProcessGroup splits off a group, it calls clone(). If the copy has another type than the options, the new
+// group shares the options of the old one instead.
 template <class Base>
 class Options : public Base {
  public:

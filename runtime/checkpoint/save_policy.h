@@ -21,8 +21,8 @@
 namespace muster {
 
 // Estimates the time between two failures of a training. The training has failed `failures` times in the time
-// `observed`. `expected` is the estimate that was made before the training began. It counts as if one more
-// failure had happened after that time.
+// `observed`. `expected` is the estimate that was made before the training began. This estimate counts like
+// an earlier training that has failed once, in the time `expected`.
 Seconds mean_time_between_failures(Seconds expected, int failures, Seconds observed);
 
 // Decides how long rank 0 waits between two saves. This is a fixed time, or the time with which failures and

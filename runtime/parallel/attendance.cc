@@ -108,9 +108,9 @@ std::string Attendance::said(c10d::Store& store) const {
   return {bytes.begin(), bytes.end()};
 }
 
-// A rank that leaves a loop writes a text to the store. `said` is this text. Returns what it says if the rank
-// has left this rank's loop, or all loops, and if it has taken part in fewer reductions than this rank has
-// begun. Otherwise returns nothing.
+// A rank that leaves a loop writes a text to the store: which loop it leaves, and in how many reductions it
+// has taken part. `said` is this text. Returns the content of the text if the rank has left this rank's loop
+// or all loops, in fewer reductions than this rank has begun. Otherwise returns nothing.
 std::optional<Attendance::Left> Attendance::who_left(const std::string& said) const {
   Left left;
   long count = 0, loader = 0, end = 0;

@@ -21,9 +21,9 @@ namespace muster::detail {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// A thread that defers adds this dispatch key to its operators. torch itself does not use the key. torch
-// looks at it before all keys that compute. If an operator has no kernel for this key, torch goes on to the
-// next key. A thread that does not defer does not have the key, so it pays nothing.
+// A thread that defers adds this dispatch key to its operators. torch itself has no kernels for the key. In
+// torch's order, the key comes before all keys that compute. If an operator has no kernel for this key, torch
+// goes on to the next key. A thread that does not defer does not have the key, so it pays nothing.
 constexpr auto kDeferringKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 constexpr c10::DispatchKeySet kBelowDeferring(c10::DispatchKeySet::FULL_AFTER, kDeferringKey);
 
@@ -65,8 +65,8 @@ class WeightNotes {
   bool abandoned_ = false;
 };
 
-// If the layers in this thread's forward passes defer their weight gradients, this points to the notes that
-// they defer them to. Otherwise it is null.
+// If the layers in this thread's forward passes defer their weight gradients, this points to the notes in
+// which backward() stores the deferred work. Otherwise it is null.
 extern thread_local const std::shared_ptr<WeightNotes>* deferring_to;
 
 // Returns true if a kernel that was called with these keys must defer its weight gradients. Otherwise the

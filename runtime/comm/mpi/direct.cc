@@ -6,9 +6,9 @@ namespace muster::mpi {
 namespace {
 
 constexpr int kMostRanks = 8;  // the number of messages grows with the square of this
-// If there is less data, MPI's own all-reduce is faster. This was measured with ranks on one machine. With
-// two ranks, the first limit is for a piece. With more ranks, the second limit is for the part of a piece
-// that belongs to one rank.
+// Below these limits, MPI's own all-reduce is faster. This was measured with ranks on one machine. With two
+// ranks, the first limit is for a piece. With more ranks, the second limit is for the part of a piece that
+// belongs to one rank.
 constexpr std::int64_t kLeastBytesOfTwo = std::int64_t{4} << 10;
 constexpr std::int64_t kLeastPartBytes = std::int64_t{32} << 10;
 // After this many pieces, the tags of the first pieces are used again. A piece needs two tags, and MPI can
@@ -77,7 +77,8 @@ std::optional<int> DirectAllReduce::start(std::int64_t piece, MPI_Comm comm, Req
       [&](int other) { return part_of(data, other); });
 }
 
-// Adds the parts that this rank has received to its own part. The order is that of the ranks after this one.
+// Adds the parts that this rank has received to its own part. The part of the next rank comes first, and that
+// of the previous rank comes last.
 int DirectAllReduce::reduce(const UnderWay& at) const {
   const Part own = part_of(at.data, group_->rank);
   const std::size_t own_bytes = static_cast<std::size_t>(own.count) * at.data.element_bytes;

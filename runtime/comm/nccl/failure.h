@@ -58,8 +58,8 @@ std::string describe_absent(const NcclGroup& group, const std::vector<std::optio
 // any_nccl_failure() returns a description of a failure in any group. Both return "" if nothing has failed.
 std::string nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend);
 std::string any_nccl_failure();
-// A part of a group can have been given up on this rank. Unless nccl_failure_of() has already reported the
-// reason, this function remembers it. Call it when the group is destroyed.
+// Call it when the group is destroyed. NCCL can have given up a part of the group on this rank. Then this
+// function remembers the reason, unless nccl_failure_of() has already reported the reason.
 void note_nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend);
 // Returns the first failure that was remembered; "" if there is none.
 std::string noted_nccl_failure();

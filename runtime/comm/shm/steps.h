@@ -1,8 +1,8 @@
-// A collective in the form of a coroutine. It runs until it must wait for another rank. It is resumed when
-// that rank has done what it waits for.
+// A collective in the form of a coroutine. The coroutine runs until it must wait for another rank. When that
+// rank has done its part, the coroutine is resumed.
 //
 // A coroutine never blocks the thread. The data that it uses must live longer than the Steps. A Member
-// (member.h) resumes it. Only one thread at a time can do so.
+// (member.h) resumes the coroutine. Only one thread at a time can do so.
 #pragma once
 
 #include <coroutine>

@@ -42,8 +42,8 @@ class EpochPlans {
   using Plan = std::shared_ptr<const BatchPlan>;
   using Task = std::packaged_task<Plan()>;
   using Key = std::pair<std::int64_t, std::int64_t>;  // epoch and first place
-  // Adds the plan to `plans_`, and returns the task that makes it. Before a caller that waits for the plan
-  // gets it, the task sets `busy` to false. So this caller can call make_ahead() at once.
+  // Adds the plan to `plans_`, and returns the task that makes the plan. The task sets `busy` to false before
+  // it gives the plan to the callers that wait for it. So these callers can call make_ahead() at once.
   std::shared_ptr<Task> add(const Key& key, std::atomic<bool>* busy);
 
   const Make make_;

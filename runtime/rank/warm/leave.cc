@@ -57,8 +57,8 @@ void append(Loaded& object, Objects& objects, Objects& order) {
   order.push_back(object);
 }
 
-// Calls the object's functions for the end. One of them runs its C++ destructors and its functions of
-// atexit().
+// Calls the functions that a program or library has for the end of the process. One of these functions runs
+// the C++ destructors of the program or library, and the functions that it has registered with atexit().
 void finish(const Loaded& object) {
   using Function = void (*)();
   const auto* functions = reinterpret_cast<const Function*>(object.base + value_of(object, DT_FINI_ARRAY));
@@ -72,9 +72,10 @@ bool leaves_torch_behind = false;
 bool is_finished = false;       // this object itself
 Objects* unfinished = nullptr;  // never destroyed; the last one is the next
 
-// LibTorch's own libraries, and those of CUDA that take long, which are NVIDIA's and change nothing outside
-// of the process. Other libraries can be in LibTorch's folder, and libraries of others can have names like
-// its own.
+// Returns true for a library whose destructors are left out at the end of the process. These are LibTorch's
+// own libraries, and those libraries of CUDA whose destructors take long. NVIDIA's destructors change nothing
+// outside of the process. A library is LibTorch's own if it has such a name and is in LibTorch's folder: the
+// folder can have other libraries, and libraries elsewhere can have such names.
 bool is_left_behind(const Loaded& object, std::string_view torch_folder) {
   const auto starts = [&object](std::string_view start) { return object.name().starts_with(start); };
   constexpr std::string_view kOfTorch[] = {"libc10.", "libc10_", "libtorch.", "libtorch_"};
@@ -131,7 +132,8 @@ void leave(int status, void* /*unused*/) {
   on_exit(leave, nullptr);
 }
 
-// If this code is in a library that is loaded with the program, exit() calls leave() when it is too late.
+// This code can be in a library that is loaded with the program. Then exit() calls leave() only after the
+// destructors of this library, and leave() must do nothing.
 [[gnu::destructor]] void note_finished() {
   is_finished = true;
 }

@@ -12,9 +12,9 @@
 
 namespace muster::warm {
 
-// From now on exit() ends this process, and those that it forks, without LibTorch's destructors. Changes
-// nothing in a program with a sanitizer, whose checks at the end need them, nor in one that has not loaded
-// LibTorch.
+// From now on exit() ends this process, and those that it forks, without LibTorch's destructors. In two kinds
+// of programs this changes nothing: in a program with a sanitizer, because the sanitizer's checks at the end
+// need the destructors, and in a program that has not loaded LibTorch.
 void leave_torch_behind();
 
 }  // namespace muster::warm
