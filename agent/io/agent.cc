@@ -382,8 +382,8 @@ void Agent::perform(const KillLeftovers&) {
 
 void Agent::perform(const NameLeftovers&) {
   const auto left = unnamed_leftovers();
-  // If no leftover is alive, only the log files are missing. The limit for leftovers does not apply to them;
-  // Logs itself limits how long it waits for them.
+  // If no leftover is alive, only the log files are missing. The limit for leftovers does not apply to them:
+  // the class Logs has its own limit for the time that it waits for log files.
   if (left && left->empty()) return clear_leftovers(left);
   LeftoversNamed answer;
   for (const std::int32_t pid : left.value_or(std::vector<std::int32_t>())) {

@@ -82,7 +82,7 @@ int kill_found(const Found& found) {
   return syscall(SYS_pidfd_send_signal, found.pidfd.get(), SIGKILL, nullptr, 0) == 0 ? 0 : errno;
 }
 
-// A scan can miss a process that is forked while it runs, so two in a row must find none.
+// A scan can miss a process that is forked during the scan. So two scans in a row must find no process.
 void repeat_until_clean(Duration limit, const std::function<bool()>& finds_any) {
   const TimePoint give_up = Clock::now() + limit;
   int pause_ms = kFirstPauseMs;

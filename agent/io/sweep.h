@@ -2,8 +2,8 @@
 // line. It recognizes other processes by the ids of the job and the node in their environment.
 //
 // This is for guardians, and for hosts whose agent was restarted or cannot be reached any more. If the order
-// says to keep a living agent, the processes that this agent has started stay, too. If this user may not read
-// the environment of a process, the process is not found.
+// says to keep a living agent, the processes that this agent has started stay, too. If this user is not
+// allowed to read the environment of a process, the process is not found.
 #pragma once
 
 #include <optional>

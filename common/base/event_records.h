@@ -44,8 +44,9 @@ std::string text(When when, const std::string& tag, std::string_view text);
 // Returns the record of a training's settings. `metrics` has the names of the scalars that TensorBoard
 // compares between trainings.
 std::string settings(When when, const Settings& values, const std::vector<std::string>& metrics);
-// Use session_start() instead of settings() for one of several trainings that TensorBoard compares by all
-// scalars. It returns the record of the training's settings. session_end() returns the record of its end.
+// Use session_start() instead of settings() if TensorBoard should compare several trainings by all scalars.
+// session_start() returns the record of a training's settings. session_end() returns the record of the
+// training's end.
 std::string session_start(When when, const Settings& values);
 enum class SessionEnd { kSuccess = 1, kFailure = 2 };
 std::string session_end(When when, SessionEnd how);

@@ -146,8 +146,8 @@ void TraceFile::add(TraceTrack track, std::string_view name, TimePoint begin, Ti
   put(line);
 }
 
-// This function allocates no memory while it has the lock. If that failed, an exception handler could call
-// flush(), which needs the same lock.
+// This function allocates no memory while it has the lock. If an allocation failed, an exception handler
+// could call flush(), which needs the same lock.
 void TraceFile::put(std::string_view line) {
   bool much = false;
   {

@@ -65,9 +65,9 @@ nlohmann::json to_json(const CatalogEntry& entry, const nlohmann::json& mark) {
   return document;
 }
 
-// Takes over what the index says about one checkpoint. `document` must be what to_json() returned for a
-// manifest with this mark. In that case this function fills in `known`, and returns true. Otherwise it
-// returns false, and changes nothing.
+// Takes over what the index says about one checkpoint. If `document` is what to_json() returned for a
+// manifest with this mark, this function fills in `known`, and returns true. Otherwise it returns false, and
+// changes nothing.
 bool take_json(const nlohmann::json& document, const nlohmann::json& mark, CatalogEntry& known) {
   try {
     if (document.at("manifest") != mark) return false;

@@ -45,9 +45,8 @@ class PassedOver {
   };
   void add(CheckpointId id, const std::string& why);
   const std::vector<Group>& groups() const { return groups_; }
-  // Returns the error for the directory `path` if all of its checkpoints were tried in vain. If `misfits` is
-  // true, the checkpoints are whole but do not fit the program, and the error is kInvalidArgument. Otherwise
-  // it is kCorrupt.
+  // Returns the error for the directory `path` if all of its checkpoints were tried in vain: kInvalidArgument
+  // if `misfits` says that they are whole but do not fit the program, and kCorrupt otherwise.
   Error none_can_be_used(const std::string& path, bool misfits = false) const;
 
  private:
@@ -76,8 +75,7 @@ class CheckpointDirectory {
   // Returns the checkpoints that have a usable manifest, sorted by step and then by attempt. A training can
   // resume only from some of them: see resumable().
   Expected<std::vector<CheckpointId>> committed() const;
-  // Returns every step directory, sorted by step and then by attempt. Directories without a committed
-  // checkpoint are included.
+  // Returns every step directory, committed or not, sorted by step and then by attempt.
   Expected<std::vector<CheckpointId>> step_directories() const;
 
   // Returns the checkpoints of a chain of attempts, newest first. The chain is attempt `from` (by default the
@@ -97,11 +95,9 @@ class CheckpointDirectory {
   // Takes the directory over for a new attempt. First claims the next attempt number: from then on,
   // check_newest() fails for all older attempts. Then writes the attempt's file, which says that the attempt
   // resumes from the newest of resumable(). Concurrent callers get different numbers.
-  //
   // If `take_over` is false, the function does not take the directory from a living process of this machine:
   // if another such process has the newest attempt, it returns kFenced. If several callers on a machine run
   // at once, only one of them succeeds.
-  //
   // The function claims nothing, and returns the error, in these cases:
   // - kCorrupt: no checkpoint is resumable, but there are damaged or unrecorded() ones. If the attempt began
   //   without a checkpoint, these would no longer count, even if somebody repaired them later.

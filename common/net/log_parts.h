@@ -2,14 +2,12 @@
 // NAME.2.log and so on; NAME.1.log is the oldest one.
 //
 // - Several log files can share a budget. Together they never use more bytes than it allows.
-// - When NAME.log has reached an eighth of the budget, a new part begins. If there is a line end, it begins
-//   there.
+// - When NAME.log has reached an eighth of the budget, a new part begins. If there is a line end, the new
+//   part begins after it.
 // - To make room, the oldest parts of all log files are removed. But the newest earlier part of each log file
 //   is only emptied, so that readers see that something is missing.
 // - Without a budget there is only NAME.log, and it has no limit.
-//
-// Parts are never overwritten. The functions block, as files do. Only one thread at a time is allowed to call
-// them.
+// Parts are never overwritten. The functions block, as files do. Only one thread at a time may call them.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@ class MovingChannel final : public Channel, public std::enable_shared_from_this<
  public:
   explicit MovingChannel(std::shared_ptr<Channel> first) : first_(std::move(first)) {}
 
-  // From now on the channel sends on `next`. Call this after start(). Nothing may have been read from `next`
-  // yet. If the channel already has a second stream, this function closes `next` instead.
+  // From now on the channel sends on `next`. Call this after start(). The caller must not have read
+  // anything from `next`. If the channel already has a second stream, this function closes `next` instead.
   void move_to(std::shared_ptr<Channel> next);
   // Does the same as move_to(), but waits until the peer has moved.
   void follow_to(std::shared_ptr<Channel> next);

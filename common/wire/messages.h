@@ -268,8 +268,8 @@ struct Pong {
   std::vector<RankUsage> usage{};
 };
 // How much of the attempt's input the agent has written to the worker's pipe, and how much of this the worker
-// has read, in bytes. The agent sends this when it has written some, and before it reports the worker's end.
-// It also sends it after a Ping if the worker has read more.
+// has read, in bytes. The agent sends this message when it has written some input, and before it reports the
+// worker's end. If the worker has read more, the agent also sends this message after a Ping.
 struct InputTaken {
   std::int64_t written_bytes = 0;
   std::int64_t read_bytes = 0;

@@ -2,9 +2,9 @@
 // is read by only one member, which verifies it. This member does not use the page cache. All members that
 // need the chunk copy it from shared memory.
 //
-// If another member ends, or if a member has to wait for ten seconds, it reads everything that it still lacks
-// by itself. If a chunk could not be read or verified, each member that needs it reads it by itself, and
-// reports the error. Only one thread can use the object. read() starts threads, which end before read()
+// A member reads by itself everything that it still lacks, if another member ends or if it has to wait for
+// ten seconds. If a chunk could not be read or verified, each member that needs the chunk reads it by itself,
+// and reports the error. Only one thread can use the object. read() starts threads, which end before read()
 // returns.
 #pragma once
 

@@ -227,8 +227,8 @@ void meet(c10d::Store& store, int world_size) {
 }
 
 // Makes this process ignore SIGPIPE, as Python does. If the program has its own handler, this function does
-// nothing. Without it, if Gloo wrote to a process that has died, the signal would end this rank without a
-// message. Then the user would look for the mistake in this rank.
+// nothing. If SIGPIPE were not ignored, it would end this rank without a message when Gloo writes to a
+// process that has died. Then the user would look for the mistake in this rank.
 void ignore_broken_pipes() {
   struct sigaction now{};
   if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);

@@ -77,8 +77,8 @@ struct Job::State {
   void end_gpu_work() noexcept;
 
   World world;
-  // It is constructed before the store, because connecting to the store can take minutes. During that time,
-  // `reports` already sends heartbeats, which show that this rank is alive.
+  // `reports` comes before the store, so it is constructed first. Connecting to the store can take minutes.
+  // During that time, `reports` already sends heartbeats, which show that this rank is alive.
   Reports reports;
   c10::Device device;
   std::optional<std::chrono::milliseconds> timeout;

@@ -260,8 +260,8 @@ void spawn(const std::function<void(Job&)>& function, int nprocs) {
   listener->fd.reset();
   while (children.any_running()) {
     if (!children.wait(-1)) continue;
-    // Waits for more failures. The reason is that a rank may have failed only because another rank failed,
-    // and the parent may learn of it first.
+    // Waits for more failures. One rank may have failed only because another rank had failed before it, and
+    // the parent may learn of the later failure first.
     children.wait_for_all(kSettle);
     children.wait_for_the_dying();
     const Failure first = children.first_failure();

@@ -43,8 +43,8 @@ std::string batch_in_hand();
 // True if a tensor of the current batch is at this address.
 bool is_in_hand(const void* memory);
 TrainingLoop current_loop();
-// From now on, end_loop() calls the listener. Call stop_listening_to_loop_ends() to end this; if a call of
-// the listener is in progress, it waits for that call.
+// From now on, end_loop() calls the listener. stop_listening_to_loop_ends() ends this, and waits for a call
+// of the listener that is in progress.
 void listen_to_loop_ends(const void* owner, std::function<void(const TrainingLoop&)> listener);
 void stop_listening_to_loop_ends(const void* owner);
 

@@ -133,8 +133,8 @@ at::Tensor OomSafeStep::attempt(std::int64_t size, const Loss& loss) const {
     part.backward();
     sum = sum.defined() ? sum + part.detach() : part.detach();
   }
-  // The reduction after this attempt needs memory. If it ran out there, the ranks could no longer repeat the
-  // step. So this allocates as much memory now, and frees it again.
+  // The reduction after this attempt needs memory. If memory ran out in the reduction, the ranks could no
+  // longer repeat the step. So this code allocates as much memory now, and frees it again.
   if (reduction_bytes_) at::empty({reduction_bytes_()}, at::dtype(at::kByte).device(group_.device()));
   return sum;
 }

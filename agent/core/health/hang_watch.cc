@@ -13,7 +13,7 @@ constexpr Duration kSoftAtLeast = 5s;
 constexpr Duration kHardAtLeast = 120s;
 constexpr int kSoftTimes = 5;
 constexpr int kHardTimes = 30;
-// If the hang limit is below this many times the longest duration, it is raised to that, because normal steps
+// The hang limit is raised to this many times the longest duration if it is lower. Otherwise normal steps
 // would exceed it.
 constexpr int kTimesBeyondHangLimit = 3;
 constexpr std::size_t kMaxSections = 64;  // open at once

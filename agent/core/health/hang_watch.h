@@ -58,7 +58,7 @@ class HangWatch {
     Duration uninterruptible{};
   };
   static constexpr Duration kLookInterval = std::chrono::seconds(1);
-  // If a look comes later than this, all clocks start again.
+  // If a look comes too late, and the delay is longer than this, all clocks start again.
   static constexpr Duration kOverslept = std::chrono::seconds(1);
   static constexpr Duration kStopLimit = std::chrono::seconds(3);
   static constexpr Duration kFreezeLimit = std::chrono::seconds(2);  // a freeze is noticed one look later
@@ -72,8 +72,8 @@ class HangWatch {
   // time since the last look does not count.
   void pause(TimePoint now);
   // Returns the stalls that have to be reported now. Before this call, pass all reports that wait in the
-  // socket to on(). A stall is reported at most once as soft and once as hard; the next one can be reported
-  // once the rank has made progress.
+  // socket to on(). A stall is reported at most once as soft and once as hard. After the rank has made
+  // progress, its next stall can be reported.
   std::vector<wire::WorkerStalled> look(const std::map<Rank, ProcessState>& states, TimePoint now);
   // Returns a soft stall for each rank that was stopped or frozen at the last look, even if only for a
   // moment. Report these stalls when other ranks hang, because a stopped rank may be the reason.

@@ -30,8 +30,9 @@ std::string innermost_frame(std::string_view py_spy) {
   return {};
 }
 
-// Returns why py-spy may not look at the process, or "" if it may. Any other error of py-spy is temporary.
-// For example, the stack changed during the dump, or the process has not reached the script yet.
+// If py-spy is not allowed to look at the process, returns the reason. Otherwise returns "": any other error
+// of py-spy is temporary. For example, the stack changed during the dump, or the process has not reached the
+// script yet.
 std::string why_not_seen(std::string_view py_spy) {
   if (!py_spy.contains("ermission") || !innermost_frame(py_spy).empty()) return {};
   return fmt::format("py-spy says: {}", py_spy.substr(0, py_spy.find('\n')));

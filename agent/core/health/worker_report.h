@@ -60,8 +60,8 @@ class Reports {
   std::vector<wire::WorkerReported> take(Rank rank);
   std::optional<TimePoint> next_deadline() const;
   // Decides whether a report from on(), due() or take() is sent to the launcher. Returns false if it is not,
-  // and counts it as dropped. If `crowded` is true, the launcher does not keep up. Then only reports that
-  // affect decisions about the job or its sweep are sent: `hello`, `saved`, `committed`, `preempted`,
+  // and counts it as dropped. If `crowded` is true, the launcher does not keep up. Then a report is sent
+  // only if it affects decisions about the job or its sweep: `hello`, `saved`, `committed`, `preempted`,
   // `fenced` and `metric`. At most kMostInSpite of these are sent for each rank and kind.
   bool admit(const wire::WorkerReported& report, bool crowded);
   std::uint64_t dropped_count() const { return dropped_count_; }

@@ -184,8 +184,8 @@ class Node {
   // If a template is not ready within this time from its start, it is given up. Usually the wait costs no
   // time, because executed ranks would have to do the same work.
   static constexpr Duration kTemplateLimit = std::chrono::seconds(60);
-  // For at most this time a start waits until the GPU memory of killed workers is free. If there is a lot,
-  // the driver takes a few seconds to free it.
+  // A start waits until the GPU memory of killed workers is free, but at most for this time. If it is a lot
+  // of memory, the driver takes a few seconds to free it.
   static constexpr Duration kGpuMemoryLimit = std::chrono::seconds(50);
   static constexpr Duration kGpuMemoryPause = std::chrono::milliseconds(20);
   // The limit for an answer of a store on another host.

@@ -1,11 +1,12 @@
 // Splits a worker's output into lines. The terminal gets whole lines, and the report of the worker's end gets
 // the last lines. Log files get the output unchanged.
 //
-// - Lines joins a line that the program writes in pieces. (With -u, Python writes text and newline
+// The class Lines handles these cases:
+// - If a program writes a line in pieces, the pieces are joined. (With -u, Python writes text and newline
 //   separately.)
-// - Lines splits a line that is longer than kMaxLineBytes.
-// - If a program overwrites a line with carriage returns (a progress bar), Lines returns its final text.
-//   Until the line ends, Lines returns its current text at most once per kUpdatePeriod.
+// - If a line is longer than kMaxLineBytes, it is split.
+// - If a program overwrites a line with carriage returns (a progress bar), the line's final text is returned.
+//   Until the line ends, its current text is returned at most once per kUpdatePeriod.
 // Plain values.
 #pragma once
 

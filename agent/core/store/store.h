@@ -7,7 +7,6 @@
 // - a COMPARE_SET that sets nothing releases no client;
 // - for WAIT, a key whose queue has entries is not missing;
 // - a QUEUE_PUSH releases a waiting client once.
-//
 // No correct program depends on these differences. If a client breaks the protocol or a limit, feed() fails
 // for that client only. No clock, no threads, no I/O.
 #pragma once

@@ -98,9 +98,10 @@ Status Store::wait(Client& client, StoreFields fields) {
   return {};
 }
 
-// Lets clients wait until as many as `world_size` have arrived. The key's value is the number of clients that
-// have arrived so far, including those that have disconnected since. Although the key has a value, a client
-// waits until the last one arrives. That one releases all clients that wait for the key.
+// Lets clients wait until as many as `world_size` have arrived. The value of the barrier's key is the number
+// of clients that have arrived so far, including those that have disconnected since. Although the key has a
+// value, a client waits until the last client arrives. The last client releases all clients that wait for the
+// key.
 Status Store::barrier(Client& client, StoreFields fields) {
   end_wait(client);
   const std::string_view key = fields.blob();

@@ -4,7 +4,8 @@
 // - For any other process, it is eu-stack (elfutils), in the process's PATH.
 //
 // Both programs read the process from outside. So they also work if the process does not react. Only the
-// destructor waits: if the program still runs, it kills the program, and lets the process continue.
+// destructor waits: if the program still runs, the destructor kills the program, and lets the process
+// continue.
 #pragma once
 
 #include <string>

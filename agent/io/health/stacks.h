@@ -1,10 +1,12 @@
 // Gets the stacks of an attempt's workers. The stacks of each worker go to a file next to the worker's logs,
-// and Stacks reads this file.
+// and the class Stacks reads this file.
 //
-// - If the worker has said that it can write its own stacks, Stacks asks the worker to do so.
-// - Otherwise Stacks starts py-spy or eu-stack, which writes them.
-// - If that program is not installed, or if no answer comes in time, Stacks writes the kernel's information
+// - If the worker has said that it can write its own stacks, the class asks the worker to do so.
+// - Otherwise the class starts py-spy or eu-stack, which writes them.
+// - If that program is not installed, or if no answer comes in time, the class writes the kernel's
+// information
 //   about the worker's threads.
+//
 // No function blocks. One thread.
 #pragma once
 

@@ -42,9 +42,9 @@ class LocalLogs final : public Logs {
   bool sent() override;
   void close() override;
 
-  // If stderr is a regular file, the agent's own messages are written to it by the writer's thread from now
-  // on, so that a slow disk cannot block the agent. This function starts that thread. Otherwise it does
-  // nothing.
+  // If stderr is not a regular file, this function does nothing. Otherwise it starts the writer's thread.
+  // From then on, this thread writes the agent's own messages to stderr, so that a slow disk cannot block the
+  // agent.
   void divert_own_log();
   // These functions are for LocalProcesses. It calls open_streams() just before a worker starts, and
   // worker_runs() when the worker runs.

@@ -79,7 +79,7 @@ class Output : public std::enable_shared_from_this<Output> {
     std::function<void(const std::string& line)> remark;
     // Returns whether the worker should wait before it writes more lines.
     std::function<bool()> hold;
-    // Called again and again while the worker waits, be it because of `hold` or for the log file. The first
+    // Called again and again while the worker waits, because of `hold` or because of the log file. The first
     // call comes after 250 ms.
     std::function<void()> waits = [] {};
   };

@@ -57,7 +57,7 @@ struct Message : Request {
   std::uint64_t tag = 0;
   std::byte* data = nullptr;
   std::size_t bytes = 0;
-  // Until the message has ended, only Messages uses the members below.
+  // Until the message has ended, only the class Messages uses the members below.
   std::size_t moved = 0;
   bool begun = false;
   int source = -1;

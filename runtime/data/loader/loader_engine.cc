@@ -23,8 +23,8 @@
 //
 // 1. The options give one Order. EpochPlans makes a BatchPlan from it for each epoch: the samples of every
 //    batch of this rank.
-// 2. Tickets hands out one ticket for each batch to load, up to the end of the last epoch that a loop asked
-//    for. For an iterable dataset, Turns chooses the shard that gives the next batch.
+// 2. The class Tickets hands out one ticket for each batch to load, up to the end of the last epoch that a
+//    loop asked for. For an iterable dataset, Turns chooses the shard that gives the next batch.
 // 3. The workers of a Prefetcher take tickets. Loading loads the batch of a ticket from the BatchSource into
 //    memory of BatchMemory. Only the BatchSource knows the types of samples and batches. Without workers, the
 //    training thread loads the batches itself.
@@ -69,7 +69,7 @@ std::string change_of(const DataLoaderState& saved, const DataLoaderState& now) 
 // it, it is staged, or the loop has received it.
 //
 // - `place` names the first batch that the loop has not received. Only give(), skip_failed_batch(),
-//   end_shard(), begin_pass() and load_state() change it. Tickets has its own copy of the place,
+//   end_shard(), begin_pass() and load_state() change it. The class Tickets has its own copy of the place,
 //   which runs ahead.
 // - `tickets` is null when no batch is on its way. offer() creates it at `place`; drop() discards it with all
 //   batches on their way, which are loaded again later. stop(), load_state() and every error call drop().

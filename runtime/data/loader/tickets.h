@@ -21,8 +21,9 @@
 namespace muster::detail {
 
 // Says which batches have been passed. `ticket` or `turns` gives the first batch that has not been passed.
-// The loop passes a batch when it receives the batch. Tickets passes a batch when it hands out the batch's
-// ticket. If in_order is false, batches after the first one may also have been passed: they are in `passed`.
+// The loop passes a batch when it receives the batch. The class Tickets passes a batch when it hands out the
+// batch's ticket. If in_order is false, batches after the first one may also have been passed: they are in
+// `passed`.
 struct Place {
   Ticket ticket;                                           // for a dataset with indices
   std::set<std::pair<std::int64_t, std::int64_t>> passed;  // later batches: epoch, batch

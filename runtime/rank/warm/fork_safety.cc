@@ -74,7 +74,8 @@ bool is_locked(int fd) {
   return info && info->find("\nlock:") != std::string::npos;
 }
 
-// If a fork may share the descriptor or reopen it, returns "". Otherwise returns the reason why it may not.
+// Returns "" if it is safe that a fork shares the descriptor or reopens it. Otherwise returns the reason why
+// it is not safe. Adds a descriptor that the fork must reopen to `files`.
 std::string descriptor(int fd, std::vector<int>& files) {
   struct stat status{};
   if (fstat(fd, &status) < 0 || S_ISDIR(status.st_mode)) return "";

@@ -43,7 +43,8 @@ ElfW(Addr) value_of(const Loaded& object, ElfW(Sxword) tag) {
   return 0;
 }
 
-// Appends the object behind all that it needs: the order in which they were initialised.
+// Appends all objects that this object needs to `order`, and then this object. So `order` is the order in
+// which the objects were initialised.
 void append(Loaded& object, Objects& objects, Objects& order) {
   if (std::exchange(object.is_seen, true)) return;
   ElfW(Addr) strings = value_of(object, DT_STRTAB);

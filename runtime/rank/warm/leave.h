@@ -5,9 +5,9 @@
 // a forked rank shares with its template, so the kernel first copies each of them, only to free it a moment
 // later: 0.1 s for nothing. So a forked rank does everything else that exit() does (the functions of atexit()
 // and on_exit(), the destructors of the program and of all other libraries, and the flush of all streams) and
-// leaves the rest to the kernel. It loses the destructors of LibTorch's libraries and of the slow ones of
-// CUDA, which only tools that look for them would miss, and functions that a library gave to on_exit() before
-// main. _exit(), quick_exit() and signals end a rank as ever.
+// leaves the rest to the kernel. These functions do not run: functions that a library gave to on_exit()
+// before main, and the destructors of LibTorch's libraries and of the slow libraries of CUDA. Only a tool
+// that looks for the destructors would miss them. _exit(), quick_exit() and signals end a rank as ever.
 #pragma once
 
 namespace muster::warm {

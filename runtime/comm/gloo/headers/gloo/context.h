@@ -1,5 +1,5 @@
-// Replaces Gloo's header of this name, which is not part of any build of torch. ProcessGroupGloo.hpp only
-// keeps contexts by shared_ptr, and the code for them is in libtorch_cpu. So the layout of the class here is
+// Replaces Gloo's header of this name, which is not part of any build of torch. ProcessGroupGloo.hpp keeps
+// contexts only by shared_ptr, and the code for them is in libtorch_cpu. So the layout of the class here is
 // never used. Do not call setTimeout(): this header only declares it.
 #pragma once
 
