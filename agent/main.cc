@@ -33,6 +33,7 @@
 #include "common/base/process.h"
 #include "common/base/template_socket.h"
 #include "common/base/text.h"
+#include "common/base/version.h"
 #include "common/net/addresses.h"
 
 namespace muster::agent {
@@ -49,7 +50,7 @@ const std::vector<int> kSignalsToLeave = {SIGTERM, SIGINT, SIGHUP};
 
 wire::Hello hello(const Arguments& arguments, const ProcessIdentity& self) {
   const AgentId own = arguments.agent;
-  return {own.node, static_cast<std::int32_t>(self.pid), self.host, MUSTER_VERSION, count_cores(),
+  return {own.node, static_cast<std::int32_t>(self.pid), self.host, std::string(kVersion), count_cores(),
           own.incarnation,
           // A local agent needs no addresses, and starts without reading them.
           arguments.control_fd ? std::vector<std::string>() : net::addresses_to_tell(),

@@ -11,6 +11,7 @@
 #include "agent/io/readable.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/base/version.h"
 #include "common/net/connect.h"
 
 namespace muster::agent {
@@ -95,7 +96,7 @@ Expected<std::shared_ptr<net::Channel>> Control::connect(const Arguments& argume
     return net::Connection::make(net::adopt_socket(io_.get_executor(), *arguments.control_fd), nullptr);
   if (kept_) return open_stdio(arguments);
   const bool calls_first = !arguments.addresses.empty() && !arguments.stdio_first;
-  std::string greeting = fmt::format("muster-agent 1 {} {} {}", self.pid, self.start_ticks, MUSTER_VERSION);
+  std::string greeting = fmt::format("muster-agent 1 {} {} {}", self.pid, self.start_ticks, kVersion);
   // The two lines are written together, because every write wakes ssh and sshd.
   if (!calls_first) greeting += fmt::format("\n{}", kControlByStdio);
   if (Status said = say(greeting); !said) return std::unexpected(said.error());

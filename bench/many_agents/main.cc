@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/version.h"
 #include "launcher/io/launcher.h"
 
 namespace muster::bench {
@@ -73,7 +74,7 @@ class Crowd final : public launcher::Bootstrap, public launcher::Lineage, public
     for (const AgentId& agent : started_) {
       wire::Hello hello;
       hello.node = agent.node;
-      hello.version = MUSTER_VERSION;
+      hello.version = kVersion;
       hello.incarnation = agent.incarnation;
       say(agent.node, hello);
     }

@@ -1,4 +1,5 @@
 // `launch completion`, `launch help` and `launch man`: texts made from the tables of commands and flags.
+#include "common/base/version.h"
 #include "launcher/commands/invocation.h"
 #include "launcher/core/settings/completion.h"
 #include "launcher/core/settings/help.h"
@@ -22,7 +23,7 @@ int help(const Invocation& invocation) {
 
 int man(const Invocation& invocation) {
   const auto arguments = read_arguments(invocation);
-  return arguments ? print(man_page(MUSTER_VERSION)) : arguments.error();
+  return arguments ? print(man_page(kVersion)) : arguments.error();
 }
 
 }  // namespace muster::launcher

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/version.h"
 #include "common/wire/agent_identity.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/view/progress.h"
@@ -20,7 +21,7 @@ constexpr std::size_t kToldLimit = 10;
 Launcher::Launcher(Plan plan, Parts parts)
     : plan_(std::move(plan)),
       parts_(std::move(parts)),
-      controller_(plan_, MUSTER_VERSION),
+      controller_(plan_, std::string(kVersion)),
       deadline_(parts_.time.make_alarm([this] { post(TimePassed{}); })),
       second_(parts_.time.make_alarm([this] { tick_if_due(); })),
       started_(parts_.time.now()) {

@@ -1,6 +1,7 @@
 #include "launcher/io/local_job.h"
 
 #include "common/base/log.h"
+#include "common/base/version.h"
 #include "common/net/tls.h"
 #include "launcher/io/fleet/local_bootstrap.h"
 #include "launcher/io/fleet/remote_bootstrap.h"
@@ -53,7 +54,7 @@ LocalJob::LocalJob(const Plan& plan, const Parts& parts)
       bootstrap_(make_bootstrap(plan, parts)),
       lineage_(plan.job.checkpoint_directory, plan.job.job_id),
       view_(parts.console, enquiries_, parts.files, plan, parts.quiet),
-      journal_(parts.context.get_executor(), parts.files, {plan, MUSTER_VERSION},
+      journal_(parts.context.get_executor(), parts.files, {plan, std::string(kVersion)},
                [&console = parts.console](const std::string& what) { console.say(what); }),
       input_(make_input(plan, parts)),
       launcher_(

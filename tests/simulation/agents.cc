@@ -4,6 +4,7 @@
 #include <csignal>
 #include <utility>
 
+#include "common/base/version.h"
 #include "tests/simulation/launch.h"
 #include "tests/simulation/mpi.h"
 
@@ -18,7 +19,7 @@ wire::Hello hello_of(AgentId id, bool on_hosts) {
   wire::Hello hello{.node = id.node,
                     .pid = 1,
                     .hostname = "host",
-                    .version = MUSTER_VERSION,
+                    .version = std::string(kVersion),
                     .core_count = 8,
                     .incarnation = id.incarnation};
   if (!on_hosts) return hello;

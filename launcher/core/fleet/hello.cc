@@ -1,5 +1,7 @@
 #include "launcher/core/fleet/hello.h"
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "common/base/text.h"
@@ -8,9 +10,11 @@ namespace muster::launcher {
 
 namespace {
 
-// Returns the parts of the version that are numbers. Stops at the first part that is not a number.
-std::vector<std::uint32_t> numbers_of(std::string_view version) {
+// Returns the parts of the version that are numbers: 0, 1, 0 and 12 for "0.1.0+12.g0123abcde". Stops at the
+// first part that is not a number.
+std::vector<std::uint32_t> numbers_of(std::string version) {
   std::vector<std::uint32_t> numbers;
+  std::ranges::replace(version, '+', '.');
   for (const std::string_view part : split(version, '.')) {
     const auto number = parse_number<std::uint32_t>(part);
     if (!number) break;
@@ -20,7 +24,7 @@ std::vector<std::uint32_t> numbers_of(std::string_view version) {
 }
 
 std::string_view relation(std::string_view theirs, std::string_view ours) {
-  const auto order = numbers_of(theirs) <=> numbers_of(ours);
+  const auto order = numbers_of(std::string(theirs)) <=> numbers_of(std::string(ours));
   return order < 0 ? "older than" : order > 0 ? "newer than" : "not the same as";
 }
 

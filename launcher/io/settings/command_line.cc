@@ -8,6 +8,7 @@
 
 #include "common/base/file.h"
 #include "common/base/text.h"
+#include "common/base/version.h"
 #include "launcher/core/settings/arguments.h"
 #include "launcher/core/settings/completion.h"
 #include "launcher/core/settings/help.h"
@@ -110,7 +111,7 @@ Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std:
   if (!given) return std::unexpected(given.error());
   const Settings& settings = given->settings;
   if (settings.contains("help")) return Answer{command.name == "run" ? overview() : help_of(command)};
-  if (settings.contains("version")) return Answer{fmt::format("launch (Muster) {}\n", MUSTER_VERSION)};
+  if (settings.contains("version")) return Answer{fmt::format("launch (Muster) {}\n", kVersion)};
   if (const auto asked = settings.find("print-completion"); asked != settings.end()) {
     auto script = completion_for(asked->second.values.back());
     if (!script)

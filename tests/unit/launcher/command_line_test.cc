@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/version.h"
 #include "launcher/core/settings/completion.h"
 #include "tests/scratch_directory.h"
 
@@ -226,7 +227,7 @@ TEST_F(CommandLine, AnswersHelpAndVersion) {
   here.environment["PET_PRINT_COMPLETION"] = "zsh";  // as in torchrun, a flag without a variable
   EXPECT_TRUE(options({"x"}));
   EXPECT_EQ(std::get<Answer>(*read_command_line({"--version"}, here)).text,
-            "launch (Muster) " MUSTER_VERSION "\n");
+            "launch (Muster) " + std::string(kVersion) + "\n");
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 #include "launcher/core/fleet/hello.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace muster::launcher {
 namespace {
+
+using testing::StartsWith;
 
 constexpr AgentId kSecondOfNode3{NodeId(3), Incarnation(2)};
 
@@ -37,6 +40,17 @@ TEST(Hello, RefusesAnotherVersionAndNamesTheOlderSide) {
                                                      "install the same Muster on all nodes",
                                                      relation, version));
   }
+}
+
+// Between two tags, versions differ only behind the "+".
+TEST(Hello, ComparesTheNumberOfCommitsSinceATag) {
+  const auto against = [](const char* version) {
+    return check_hello(hello_of(version), {kSecondOfNode3, "1.10.0+12.g0123abcde"}).error().message();
+  };
+  EXPECT_THAT(against("1.10.0+9.gfedcba987"), StartsWith("the agent is older than this launcher"));
+  EXPECT_THAT(against("1.10.0"), StartsWith("the agent is older than this launcher"));
+  EXPECT_THAT(against("1.10.0+100.gfedcba987"), StartsWith("the agent is newer than this launcher"));
+  EXPECT_THAT(against("1.10.0+12.gfedcba987"), StartsWith("the agent is not the same as this launcher"));
 }
 
 TEST(Hello, RefusesAnotherIncarnationAsStale) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 
+#include "common/base/version.h"
 #include "common/wire/agent_identity.h"
 #include "tests/hand_time.h"
 
@@ -170,7 +171,7 @@ class LauncherTest : public testing::Test {
   }
   void greet() {
     wire::Hello hello;
-    hello.version = MUSTER_VERSION;
+    hello.version = kVersion;
     channel->say(kNode, Attempt(), hello);
   }
   void say(const wire::ToLauncher& message) { channel->say(kNode, Attempt(1), message); }
@@ -431,7 +432,7 @@ TEST_F(LauncherTest, TheNeighboursKeyIsSentButInNoDecision) {
   const auto second = connect(other);
   greet();
   wire::Hello hello;
-  hello.version = MUSTER_VERSION;
+  hello.version = kVersion;
   hello.node = other.node;
   hello.incarnation = other.incarnation;
   second->say(other.node, Attempt(), hello);
