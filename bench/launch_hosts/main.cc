@@ -88,7 +88,7 @@ std::vector<Contender> contenders(const Ground& ground, bool plain) {
     // The other launchers' daemons are installed on each host too, at the same path.
     if (plain)
       ours.insert(ours.end(), {"--exec", ground.lab.enter_program() + " {host}", "--remote-agent",
-                               ground.bin + "/agent"});
+                               ground.bin + "/muster-agent"});
     ours.insert(ours.end(), {ground.probe, kStamps});
     all.push_back({fmt::format("launch, {}", control), ours, true});
   }

@@ -108,7 +108,7 @@ class Sweep:
         """Kills something; returns whether there was something to kill."""
         kind = self.random.choice(self.kinds)
         present = marked(scratch)
-        agents, workers = ([pid for pid, name in present if name == program] for program in ("agent", "sh"))
+        agents, workers = ([pid for pid, name in present if name == program] for program in ("muster-agent", "sh"))
         if kind == WORKER:
             pids = [self.random.choice(workers)] if workers else []
         elif kind == AGENT:

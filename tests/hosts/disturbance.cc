@@ -67,7 +67,7 @@ std::vector<pid_t> Disturber::targets(const Disturbance& what) const {
   switch (what.kind) {
     case Kind::kKillWorker: return lab_.processes(what.host, "counter");
     case Kind::kKillAgent:
-    case Kind::kStopAgent: return lab_.processes(what.host, "agent");
+    case Kind::kStopAgent: return lab_.processes(what.host, "muster-agent");
     case Kind::kKillClient: {
       std::vector<pid_t> clients = lab_.processes(0, "ssh");
       std::erase_if(clients, [&](pid_t pid) { return !names_host(pid, lab_.host(what.host).name()); });

@@ -57,7 +57,7 @@ class LaunchHosts : public testing::Test {
   }
   // The agent there: the older of the two, since its guardian started later.
   pid_t agent_on(int host) const {
-    const auto agents = lab_->processes(host, "agent");
+    const auto agents = lab_->processes(host, "muster-agent");
     return agents.empty() ? 0 : *std::ranges::min_element(agents);
   }
   bool attempt(int number, std::chrono::seconds limit) const {

@@ -231,7 +231,7 @@ TEST_F(LaunchHosts, ASweepGoesOnWithoutAHostThatIsCutOff) {
     ASSERT_TRUE(eventually([&] { return text_of(trial, "step") == "1\n"; })) << run_->err();
   lab_->isolate(1);
   ASSERT_TRUE(eventually([this] { return run_->err().contains("h1 is set aside"); }, 20s)) << run_->err();
-  ASSERT_TRUE(eventually([this] { return lab_->processes(1, "agent").empty(); }, 20s)) << commands(1);
+  ASSERT_TRUE(eventually([this] { return lab_->processes(1, "muster-agent").empty(); }, 20s)) << commands(1);
   std::ofstream(directory + "/go") << "\n";
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
   EXPECT_THAT(run_->err(), HasSubstr("5 trials, 5 finished"));

@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Fault{"AKilledWorker", "a worker is killed",
                           [](Lab& lab) { kill_newest(lab.processes(2, "train_fashion_m")); }, 2, 2},
                     Fault{"AKilledAgent", "an agent is killed",
-                          [](Lab& lab) { kill_oldest(lab.processes(3, "agent")); }, 3, 2},
+                          [](Lab& lab) { kill_oldest(lab.processes(3, "muster-agent")); }, 3, 2},
                     Fault{"AHostThatIsCutOff", "a host is cut off", [](Lab& lab) { lab.isolate(1); }, 1, 4},
                     Fault{"AHostThatIsNotHeard", "a host hears the others, and they do not hear it",
                           [](Lab& lab) { lab.isolate_one_way(1); }, 1, 4},

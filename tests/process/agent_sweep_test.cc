@@ -48,7 +48,7 @@ TEST_F(AgentSweep, NamesWhatThereIsAndLeavesItAlone) {
   const auto before = processes();
   const std::string found = sweep("--node 0");
   for (const pid_t pid : before) EXPECT_THAT(found, HasSubstr(fmt::format("left {} {} 0 s", pid, getuid())));
-  EXPECT_THAT(found, HasSubstr(fmt::format("left {} {} 0 agent\n", launcher.agent_pid(), getuid())));
+  EXPECT_THAT(found, HasSubstr(fmt::format("left {} {} 0 muster-agent\n", launcher.agent_pid(), getuid())));
   EXPECT_THAT(found, testing::EndsWith("\nswept\n"));
   EXPECT_EQ(std::ranges::count(found, '\n'), static_cast<std::ptrdiff_t>(before.size()) + 2) << found;
   EXPECT_EQ(processes(), before);

@@ -354,10 +354,10 @@ TEST(LaunchVerdict, SaysWhoseCheckpointDirectoryItTakesOverWhereItCannotKnow) {
 
 // A fake agent: executes `deed` with the descriptor `fd` of its connection, and hangs.
 std::string launch_with_agent_that(const ScratchDirectory& scratch, const std::string& deed) {
-  std::ofstream(scratch / "agent")
+  std::ofstream(scratch / "muster-agent")
       << "#!/usr/bin/env python3\nimport os, signal, sys\nfd = int(sys.argv[2])\n"
       << deed << "\nsignal.pause()\n";
-  std::filesystem::permissions(scratch / "agent", std::filesystem::perms(0755));
+  std::filesystem::permissions(scratch / "muster-agent", std::filesystem::perms(0755));
   std::filesystem::copy_file(LAUNCH_PROGRAM, scratch / "launch");
   return scratch / "launch";
 }
@@ -442,7 +442,7 @@ TEST(LaunchWithoutItsPlace, NamesTheLimitOnProcessesThatItHasReached) {
   ScratchDirectory scratch;  // a copy of the programs for that user
   std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));
   std::filesystem::copy(LAUNCH_PROGRAM, scratch / "launch");
-  std::filesystem::copy(AGENT_PROGRAM, scratch / "agent");
+  std::filesystem::copy(AGENT_PROGRAM, scratch / "muster-agent");
   // With ten, the last rank may start because an earlier rank has ended.
   for (const rlim_t count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 64}) {
     SCOPED_TRACE(fmt::format("{} processes and threads", count));

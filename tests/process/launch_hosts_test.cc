@@ -87,7 +87,7 @@ TEST_F(LaunchHosts, AnAgentIsBroughtOnceAndADamagedOneIsReplaced) {
   ASSERT_EQ(LaunchRun(on("h0", {"true"})).exit_code(), 0);
   const auto first = delivered_to("h0");
   ASSERT_THAT(first, SizeIs(1));
-  const std::string program = first[0] / "bin/agent";
+  const std::string program = first[0] / "bin/muster-agent";
   const auto written = std::filesystem::last_write_time(program);
   ASSERT_EQ(LaunchRun(on("h0", {"true"})).exit_code(), 0);
   EXPECT_EQ(std::filesystem::last_write_time(program), written);

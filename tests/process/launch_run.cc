@@ -128,7 +128,7 @@ std::vector<pid_t> LaunchRun::descendants() const {
 std::vector<pid_t> LaunchRun::agents() const {
   std::vector<pid_t> found;
   for (const pid_t pid : descendants()) {
-    if (read_file(fmt::format("/proc/{}/comm", pid), 64).value_or("") == "agent\n") found.push_back(pid);
+    if (read_file(fmt::format("/proc/{}/comm", pid), 64).value_or("") == "muster-agent\n") found.push_back(pid);
   }
   return found;
 }

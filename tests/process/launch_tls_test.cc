@@ -36,7 +36,7 @@ class WithoutTlsModule : public testing::Test {
     std::filesystem::create_directories(folder_ / "bin");
     std::filesystem::create_directories(std::filesystem::path(module_).parent_path());
     std::filesystem::copy_file(LAUNCH_PROGRAM, launch_);
-    std::filesystem::copy_file(AGENT_PROGRAM, folder_ / "bin/agent");
+    std::filesystem::copy_file(AGENT_PROGRAM, folder_ / "bin/muster-agent");
   }
   // The exit code and output of a job over TLS.
   std::pair<int, std::string> run_with_tls() const {
@@ -77,7 +77,7 @@ TEST_F(WithoutTlsModule, AnAgentThatMustConnectSaysSo) {
   // Keeps the agent's stdin open, since the agent leaves at its end.
   const std::string pipe_name = folder_ / "input";
   const std::string command = "mkfifo " + pipe_name + " && exec 3<>" + pipe_name + " && echo " +
-                              std::string(64, '0') + " >&3 && " + (folder_ / "bin/agent") +
+                              std::string(64, '0') + " >&3 && " + (folder_ / "bin/muster-agent") +
                               " --connect 127.0.0.1:1 --identity job/agent/0/1 --node 0 <&3 2>&1";
   FILE* const pipe = popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);

@@ -122,7 +122,7 @@ const Advice* advice_for(std::string_view message) {
        "check the registry's name and the network, or load the image with `docker load`",
        false},
       {{"unknown runtime", "Unknown runtime"}, "check the runtime's name"},
-      {{"exec /muster/bin/agent: no such file", "exec user process caused: no such file"},
+      {{"exec /muster/bin/muster-agent: no such file", "exec user process caused: no such file"},
        "the image has no glibc: use an image based on Debian, Ubuntu or similar, not Alpine"},
       {{"exec format error"}, "the image is for another processor: use an image for this machine's"},
       {{"unable to find user", "unable to find group"}, "give --container-user UID:GID"},

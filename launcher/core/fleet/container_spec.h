@@ -19,7 +19,7 @@ inline constexpr const char* kStaysLabel =
 inline constexpr const char* kNodeLabel = "muster.node";
 inline constexpr const char* kIncarnationLabel = "muster.incarnation";
 inline constexpr const char* kLauncherLabel = "muster.launcher";
-inline constexpr const char* kAgentInContainer = "/muster/bin/agent";
+inline constexpr const char* kAgentInContainer = "/muster/bin/muster-agent";
 
 // Facts about this machine that the plan does not contain.
 struct ContainerSurroundings {

@@ -28,7 +28,7 @@ struct AgentPlace {
 };
 
 // The path of a delivered agent, within the directory that it is delivered to.
-inline constexpr const char* kAgentFile = "bin/agent";
+inline constexpr const char* kAgentFile = "bin/muster-agent";
 
 // Returns a script that executes the agent. If the host does not have the agent, the script prints
 // `muster-agent absent MACHINE` and exits with kAgentAbsent.

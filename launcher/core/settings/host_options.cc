@@ -285,7 +285,7 @@ void read_hosts(SettingReader& reader, const Surroundings& here, Options& option
     if (!remote.remote_agent.starts_with('/'))
       reader.refuse(
           *agent,
-          "is not an absolute path: give the agent's path on every host, such as /opt/muster/bin/agent");
+          "is not an absolute path: give the agent's path on every host, such as /opt/muster/bin/muster-agent");
     else if (!fits_script(remote.remote_agent))
       reader.refuse(*agent,
                     "cannot be passed to every shell: give a path without quotes, backslashes, $, ! and `");

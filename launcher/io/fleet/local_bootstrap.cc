@@ -25,7 +25,7 @@ rlimit LocalBootstrap::limit_before_raise() {
 }
 
 Expected<std::string> LocalBootstrap::find_agent_program() {
-  auto agent = beside_own_program("agent");
+  auto agent = beside_own_program("muster-agent");
   if (agent && access(agent->c_str(), X_OK) != 0) return system_failure("cannot execute " + *agent, errno);
   return agent;
 }

@@ -85,10 +85,10 @@ TEST_F(ContainerScript, StartsAContainerWithTheAgentAndItsArguments) {
   for (const char* word :
        {"--rm", "--interactive", "--pull=never", "--name=muster-j1-1", "--label=muster.job=j1",
         "--label=muster.node=1", "--label=muster.incarnation=1", "--cap-drop=ALL",
-        "--security-opt=no-new-privileges", "--network=host", "--workdir=/", "--entrypoint=/muster/bin/agent",
-        "--mount=type=bind,source=/work dir,target=/work dir",
+        "--security-opt=no-new-privileges", "--network=host", "--workdir=/",
+        "--entrypoint=/muster/bin/muster-agent", "--mount=type=bind,source=/work dir,target=/work dir",
         "--mount=type=volume,source=data,target=/data,readonly",
-        "--mount=type=bind,source=/opt/muster/agent,target=/muster/bin/agent,readonly",
+        "--mount=type=bind,source=/opt/muster/agent,target=/muster/bin/muster-agent,readonly",
         "--mount=type=bind,source=/opt/muster/libmuster_tls.so,target=/muster/lib/muster/"
         "libmuster_tls.so,readonly"})
     EXPECT_THAT(run, Contains(word));
@@ -159,8 +159,9 @@ TEST_F(ContainerScript, MountsADeliveredAgentFromItsDirectory) {
   const AgentPlace delivered{
       .path = "", .digest = std::string(64, 'a'), .module = "lib/muster/libmuster_tls.so"};
   const std::string script = start(1, delivered);
-  EXPECT_THAT(script,
-              HasSubstr("\"--mount=type=bind,source=$d/bin/agent,target=/muster/bin/agent,readonly\""));
+  EXPECT_THAT(
+      script,
+      HasSubstr("\"--mount=type=bind,source=$d/bin/muster-agent,target=/muster/bin/muster-agent,readonly\""));
   EXPECT_THAT(script, HasSubstr("\"--mount=type=bind,source=$d/lib/muster/libmuster_tls.so,target="));
 }
 

@@ -236,10 +236,10 @@ TEST(ContainerAdvice, AnswersTheMessagesOfEngines) {
        "start it"},
       {"sh: 1: exec: docker: not found", "install Docker"},
       {"Unknown runtime specified nvidia", "runtime's name"},
-      {"exec /muster/bin/agent: no such file or directory", "not Alpine"},
-      {"exec /muster/bin/agent: exec format error", "another processor"},
+      {"exec /muster/bin/muster-agent: no such file or directory", "not Alpine"},
+      {"exec /muster/bin/muster-agent: exec format error", "another processor"},
       {"unable to find user x: no matching entries in passwd file", "--container-user UID:GID"},
-      {"/muster/bin/agent: /lib/libc.so.6: version `GLIBC_2.34' not found", "newer image"},
+      {"/muster/bin/muster-agent: /lib/libc.so.6: version `GLIBC_2.34' not found", "newer image"},
   };
   for (const auto& [message, advice] : cases)
     EXPECT_THAT(container_advice(message), HasSubstr(advice)) << message;

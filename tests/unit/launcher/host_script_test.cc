@@ -55,14 +55,14 @@ class HostScript : public testing::Test {
     const std::filesystem::path made = scratch_.path() / "made";
     std::filesystem::create_directories(made / "bin");
     std::filesystem::create_directories(made / "lib/muster");
-    std::ofstream(made / "bin/agent") << "#!/bin/sh\necho " << text << " \"$@\"\n";
-    std::filesystem::permissions(made / "bin/agent", std::filesystem::perms::owner_all);
+    std::ofstream(made / "bin/muster-agent") << "#!/bin/sh\necho " << text << " \"$@\"\n";
+    std::filesystem::permissions(made / "bin/muster-agent", std::filesystem::perms::owner_all);
     std::ofstream(made / "lib/muster/libmuster_tls.so") << "module";
     AgentPlace place = kPlace;
-    place.digest = run(home(), "cat " + (made / "bin/agent").string() + " " +
+    place.digest = run(home(), "cat " + (made / "bin/muster-agent").string() + " " +
                                    (made / "lib/muster/libmuster_tls.so").string() + " | sha256sum")
                        .out.substr(0, 64);
-    run(home(), "tar cf " + tar() + " -C " + made.string() + " bin/agent lib/muster/libmuster_tls.so");
+    run(home(), "tar cf " + tar() + " -C " + made.string() + " bin/muster-agent lib/muster/libmuster_tls.so");
     return place;
   }
   std::string tar() const { return scratch_ / "agent.tar"; }
@@ -96,7 +96,7 @@ TEST_F(HostScript, AnAgentThatWasDeliveredIsExecutedWithItsArguments) {
 TEST_F(HostScript, ADamagedAgentIsNotExecutedAndReplaced) {
   const AgentPlace place = make_agent("started");
   ASSERT_EQ(deliver(place).exit_code, 0);
-  std::ofstream(cache(place) / "bin/agent", std::ios::app) << "# more\n";
+  std::ofstream(cache(place) / "bin/muster-agent", std::ios::app) << "# more\n";
   EXPECT_EQ(run_script(start_script(place, {})).exit_code, kAgentAbsent);
   const Ran again = deliver(place);
   ASSERT_EQ(again.exit_code, 0) << again.out;
