@@ -110,8 +110,8 @@ int serve(asio::io_context& io, KeptParts& kept, Control& control, std::shared_p
               [&](const Quit& quit) {
                 exit_code = quit.exit_code;
                 if (quit.leaves_processes) kept.guardian.inherit();
-                // The cancel is posted. If it came at once, it would also cancel the task that is running
-                // this function.
+                // The call of cancel() is posted. An immediate call would also cancel the task that is
+                // running this function.
                 asio::post(io, [&] {
                   tasks.cancel();
                   stays = waits_for_next_job(exit_code, kept) && control.stays();

@@ -260,8 +260,8 @@ void Agent::send_health(const WorkerHealth::Messages& messages, std::optional<Ra
   }
 }
 
-// Returns whether some rank of the job may be waiting until its output is taken. It need not be a rank of
-// this node, because in every step the other ranks wait for the one that waits.
+// Returns whether some rank of the job may be waiting until its output is taken. Ranks of other nodes matter,
+// too: in every step, all ranks wait for a rank that waits.
 bool Agent::output_waits() const {
   const TimePoint now = parts_.time.now();
   const bool others_may_wait = now < others_wait_until_ || (known_until_ && now >= *known_until_);
@@ -382,8 +382,8 @@ void Agent::perform(const KillLeftovers&) {
 
 void Agent::perform(const NameLeftovers&) {
   const auto left = unnamed_leftovers();
-  // If no leftover is alive, only the log files are missing. The limit for leftovers does not apply to them:
-  // the class Logs has its own limit for the time that it waits for log files.
+  // If no leftover is alive, the agent waits only for the log files. The limit for leftovers does not apply
+  // to log files: the class Logs has its own limit for the time that it waits for log files.
   if (left && left->empty()) return clear_leftovers(left);
   LeftoversNamed answer;
   for (const std::int32_t pid : left.value_or(std::vector<std::int32_t>())) {

@@ -40,8 +40,8 @@ class Guardian {
   // Tells the guardian that the job is over and has left no processes. The guardian keeps the job in mind
   // until guard_job() names the next one.
   void job_is_over();
-  // From now on the guardian spares those agents of this node on this host that have this incarnation or a
-  // later one. It also spares the processes that these agents have started.
+  // From now on the guardian does not kill agents of this node that run on this host with incarnation
+  // `incarnation` or a later one. It does not kill the processes of these agents either.
   void keep_from(Incarnation incarnation);
   // From now on the guardian also removes the memory that this agent's MPI ranks share. `incarnation` is that
   // of this agent.

@@ -24,7 +24,7 @@ int moved(int fd) {
   return copy;
 }
 
-// Returns whether both descriptors are the same stream socket. They are if the launcher gave the host shell
+// Returns whether both descriptors are the same stream socket. This is so if the launcher gave the host shell
 // (for example ssh) a socket, and no program in between uses pipes.
 bool are_one_socket(int one, int other) {
   struct stat first{};

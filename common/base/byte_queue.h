@@ -24,7 +24,7 @@ class ByteQueue {
   void append_lines(std::string_view prefix, std::string_view lines);
   // Returns the bytes that have to be written next. The result is empty only if the queue is empty.
   std::string_view front() const;
-  // Removes that many bytes from the beginning of front().
+  // Removes `bytes` bytes from the beginning of front().
   void consume(std::size_t bytes);
   void clear() { *this = {}; }
   std::size_t size() const { return size_; }

@@ -1,4 +1,4 @@
-// Finds out what the processor that this program runs on can do.
+// Finds out which instructions the processor has on which this program runs.
 //
 // Safe from any thread, also before main(). Asks the processor only once.
 #pragma once

@@ -30,8 +30,9 @@ std::optional<std::string> look_up_beside(const std::string& neighbour, const st
 // not exist.
 Expected<std::string> beside_own_program(const std::string& relative);
 
-// Loads the library at path `relative` (as above), and never unloads it. Returns the library's function
-// `name`. If this fails, returns kInternal. The message names `user`, the feature that needs the library.
+// Loads the library whose path relative to the running program's folder is `relative`. Never unloads it.
+// Returns the library's function `name`. If this fails, returns kInternal. The message names `user`, the
+// feature that needs the library.
 Expected<void*> function_beside_own_program(const std::string& relative, const char* name,
                                             std::string_view user);
 

@@ -88,9 +88,9 @@ Expected<TemplateMessage> receive_template_message(int socket, int timeout_ms) {
   return received;
 }
 
-// Returns the following parts with a NUL between any two: the word "fork", the number of arguments, the
-// arguments, and the changes of the environment. If the rank has the template's own arguments, the number is
-// "-".
+// Returns the order as a text. The text has these parts, separated by NULs: the word "fork", the number of
+// arguments, each argument, and each change of the environment. If the rank gets the same arguments as the
+// template, the number is "-", and no arguments follow.
 std::string encode(const ForkOrder& order) {
   std::string text(kOrder);
   (text += '\0') += order.arguments ? std::to_string(order.arguments->size()) : kOwnArguments;

@@ -1,6 +1,7 @@
-// Lists the checkpoints in a directory. For each checkpoint it says whether it is committed, whether it
-// counts (retention.h) and whether it is pinned, and it has the size and the metrics. If a checkpoint
-// counts, its manifest is read only if the manifest has changed since the last call.
+// Lists the checkpoints in a directory. Each entry of the list says whether the checkpoint is committed,
+// whether it counts (retention.h), and whether it is pinned. The entry also has the checkpoint's size and
+// metrics. If a checkpoint counts, its manifest is not read again unless the manifest has changed since the
+// last call.
 //
 // DIR/index.json caches what the manifests say, and the size and modification time of each. An entry that
 // does not match the manifest on disk is ignored, so a missing, old or wrong index does no harm. Manifests of

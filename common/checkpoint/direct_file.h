@@ -37,8 +37,8 @@ class Buffer {
 // returns kCorrupt if the file has another size.
 Expected<UniqueFd> open_file(const std::string& path, std::optional<std::uint64_t> size_bytes, int flags = 0);
 
-// Reads `count` bytes. If the read may overwrite more than `count` bytes at `to`, `room` says how many. A
-// read that bypasses the page cache needs that, because it ends at a page boundary.
+// Reads `count` bytes into `to`. A read that bypasses the page cache ends at a page boundary, and may read
+// more than `count` bytes. For such a read, `room` is the number of bytes that fit at `to`.
 Status read_fully(int fd, char* to, std::uint64_t count, std::uint64_t offset, const std::string& path,
                   std::uint64_t room = 0);
 

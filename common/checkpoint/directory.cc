@@ -331,7 +331,8 @@ Expected<std::optional<CheckpointId>> CheckpointDirectory::newest_from(
     const auto entry = read_entry(id);
     if (!entry) continue;
     if (!entry->damage) return id;
-    // A newer format, or a file that cannot be read now: to skip it would lose the training since then.
+    // The manifest is not corrupt. It has a newer format, or it cannot be read now. Resuming from an older
+    // checkpoint would lose the training since that one.
     if (entry->damage->code() != ErrorCode::kCorrupt) return std::unexpected(*entry->damage);
     passed_over.add(id, entry->damage->message());
   }
@@ -396,8 +397,8 @@ Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& jo
   if (!number && number.error().code() == ErrorCode::kFenced) return std::unexpected(number.error());
   if (!number) return failure_within("cannot begin an attempt", std::move(number));
   auto begun = record_claimed(job, *number, *known);
-  // Removes the claim. Otherwise check_newest() would take its number for a newer attempt, and the attempts
-  // before it, even those of this launch, could no longer write.
+  // Removes the claim. If the claim stayed, check_newest() would believe that a newer attempt has begun. Then
+  // the earlier attempts, even those of this launch, could no longer write.
   if (!begun) unlink(claim_path(*number).c_str());
   return begun;
 }
@@ -421,8 +422,8 @@ Expected<AttemptRecord> CheckpointDirectory::record_claimed(const std::string& j
 Expected<AttemptRecord> CheckpointDirectory::read_begun(Attempt attempt) const {
   auto record = read_attempt(attempt);
   if (record) return record;
-  // An attempt first claims its number and then writes its record. If there is no record yet, the claim tells
-  // the same.
+  // An attempt first claims its number and then writes its record. If there is no record yet, the claim also
+  // names the job and its host.
   auto claim = read_record(claim_path(attempt), attempt);
   return claim ? std::move(claim) : std::move(record);
 }
@@ -438,8 +439,8 @@ Status CheckpointDirectory::check_newest(Attempt mine) const {
   auto newest = newest_number();
   if (!newest) return failure_within("cannot look for a newer attempt", std::move(newest));
   if (*newest <= mine) return {};
-  // The newer number alone decides that `mine` is no longer the newest. The file is read only so that the
-  // message can name the other job.
+  // There is an attempt with a higher number, so `mine` is fenced, whatever the other attempt's file says.
+  // That file is read to name the other job in the message, and for nothing else.
   const auto taker = read_begun(*newest);
   return failure(ErrorCode::kFenced, "attempt {}{} has taken over checkpoint directory {} from attempt {}",
                  *newest,

@@ -84,7 +84,7 @@ class CheckpointDirectory {
   // damaged manifest, even those that `from` itself skipped, so that the caller can say which ones it skips.
   Expected<std::vector<CheckpointEntry>> candidates(std::optional<Attempt> from = {}) const;
   // Returns those of `ids` that are in the chain of the newest attempt (see candidates()). The newest one
-  // comes first. They need not be committed.
+  // comes first. The function does not check whether they are committed.
   Expected<std::vector<CheckpointId>> counting(const std::vector<CheckpointId>& ids) const;
   // Returns the checkpoints of candidates(), but not the damaged ones.
   Expected<std::vector<CheckpointId>> resumable() const;

@@ -88,7 +88,7 @@ std::string encode_rank_contents(const RankContents& contents);
 Expected<RankContents> parse_rank_contents(std::string_view text);
 
 // Adds to the manifest what `rank` has written. Returns kInvalidArgument if the type or shape of a tensor, or
-// a value, differs from that of another rank. The message names it.
+// a value, differs from that of another rank. The message names the tensor or the value.
 Status add_rank(CheckpointManifest& manifest, std::int32_t rank, RankContents contents);
 // Call this when all ranks have been added. It fails if parse_manifest() would refuse the manifest.
 Status check_manifest(const CheckpointManifest& manifest);

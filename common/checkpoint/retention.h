@@ -1,8 +1,8 @@
 // Decides which checkpoints of a directory are kept. It does not remove anything itself.
 //
-// The caller reads the directory before (catalog.h), and removes checkpoints after the decision
-// (directory.h). A checkpoint is always kept if it might belong to another training, or if another process
-// might be writing it.
+// Before the decision, the caller reads the directory (catalog.h). After the decision, the caller removes
+// checkpoints (directory.h). A checkpoint is always kept if it might belong to another training, or if
+// another process might be writing it.
 #pragma once
 
 #include <map>
@@ -26,13 +26,14 @@ struct KnownCheckpoint {
 };
 
 struct RetentionPlan {
-  // All checkpoints that are newer than this one stay, because another process might be writing them. If this
-  // is empty, the newest usable checkpoint that counts is taken.
+  // All checkpoints that are newer than `newest` stay, because another process might be writing them. If
+  // `newest` is empty, the newest usable checkpoint that counts takes its place.
   std::optional<CheckpointId> newest = {};
   std::size_t last = 1;     // keep this many of the newest
   std::uint64_t every = 0;  // keep those whose step is a multiple of this; 0: keep none for this reason
   std::size_t best = 0;     // keep this many of the best
-  // Keep committed checkpoints that are not usable: a training does not remove what it cannot judge.
+  // If false, committed checkpoints that are not usable are removed. A training sets this to true, because it
+  // does not remove what it cannot judge.
   bool damaged = false;
   std::optional<BestBy> best_by = {};
 };

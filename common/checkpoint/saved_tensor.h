@@ -81,9 +81,10 @@ Status check_parts(const SavedTensor& tensor);
 // like "model.weight[0:50,0:128]".
 std::string part_name(std::string_view name, const Extents& shape, const Slice& slice);
 
-// Describes a copy of elements: from one part of a tensor in a file to a buffer for a slice. It copies those
-// elements of the slice that the part has. The copy consists of runs of bytes. Each run is contiguous in the
-// file and in the buffer. The distances between runs are regular.
+// A file has one part of a tensor, and a buffer has room for a slice of the tensor. This struct describes how
+// the elements that are in both the part and the slice are copied from the file to the buffer. The copy
+// consists of runs of bytes. Each run is contiguous in the file and in the buffer. The distances between runs
+// are regular.
 struct PartCopy {
   struct Loop {
     std::uint64_t count;

@@ -18,7 +18,8 @@ using Connected = Expected<std::shared_ptr<Connection>>;
 constexpr Duration kPauseWhenTurnedAway = std::chrono::milliseconds(100);
 constexpr Duration kHeadStart = std::chrono::milliseconds(50);
 
-// Several tasks call the listeners at the same time. This is the data that they share.
+// The data that is shared by several tasks. Each task connects to one listener, and all do so at the same
+// time.
 struct Race {
   Race(const asio::any_io_executor& executor, Duration limit, std::size_t count)
       : over(executor, limit), head_start(executor), failures(count), running(count) {}
@@ -58,7 +59,8 @@ struct Turn {
   bool away = false;
 };
 
-// Connects once, and sets `turn`. If there is only one listener, `race` is null.
+// Connects once. If the listener turns the caller away, sets `turn->away`. If there is only one listener,
+// `race` is null.
 awaitable<Connected> call_once(Endpoint listener, std::string identity, Key key, Duration limit,
                                std::shared_ptr<Race> race, std::shared_ptr<Turn> turn) {
   const auto executor = co_await asio::this_coro::executor;

@@ -28,8 +28,8 @@ class KeptStream : public std::enable_shared_from_this<KeptStream> {
   KeptStream& operator=(const KeptStream&) = delete;
   ~KeptStream() { stream_->close(); }
 
-  // Begins the next conversation, and returns its channel. If frames arrive before the channel's start(),
-  // they wait for it. When the peer sends kJobOver, the channel reports its end, and after that `on_over` is
+  // Begins the next conversation, and returns its channel. Frames that arrive early wait until the channel's
+  // start() is called. When the peer sends kJobOver, the channel reports its end, and after that `on_over` is
   // called.
   std::shared_ptr<Channel> converse(std::function<void()> on_over = {});
   // Waits until the peer has sent a frame in the newest conversation. Returns true if it has. Returns false

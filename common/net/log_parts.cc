@@ -15,8 +15,8 @@ constexpr std::uint64_t kPartsOfABudget = 8;
 constexpr std::string_view kLogSuffix = ".log";
 
 // Renames a file, but does not overwrite another file. Some file systems, for example NFS, do not support the
-// flag for this. With these the function first checks that the target does not exist. That is enough, because
-// no other process makes files in the directory.
+// flag for this. On such a file system, the function first checks that the target does not exist. That is
+// enough, because no other process makes files in the directory.
 bool rename_new(const std::string& from, const std::string& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno != EINVAL) return false;

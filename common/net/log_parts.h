@@ -2,8 +2,8 @@
 // NAME.2.log and so on; NAME.1.log is the oldest one.
 //
 // - Several log files can share a budget. Together they never use more bytes than it allows.
-// - When NAME.log has reached an eighth of the budget, a new part begins. If there is a line end, the new
-//   part begins after it.
+// - When NAME.log has reached an eighth of the budget, a new part begins. If possible, it begins at the
+//   beginning of a line.
 // - To make room, the oldest parts of all log files are removed. But the newest earlier part of each log file
 //   is only emptied, so that readers see that something is missing.
 // - Without a budget there is only NAME.log, and it has no limit.
@@ -49,8 +49,8 @@ class LogParts {
   void set_mode(unsigned mode) { mode_ = mode; }
   void set_aside() { sets_aside_ = true; }
   void set_new() { is_new_ = true; }
-  // Makes an existing file readable with read(): counts its content as if this object had written it. An
-  // error names the file.
+  // Call this if another object has written the file, for example in an earlier agent. From then on read()
+  // can read the file. An error names the file.
   Status take_over();
   // Opens the file to append to it, and makes the file's directory. If the file is open, this does nothing.
   // An error names the file.

@@ -21,7 +21,7 @@ namespace {
 // system responds.
 constexpr std::size_t kPieceBytes = 256 << 10;
 // If this many bytes come into a queue at once, the queue gets room for kRoomyBytes, because more bytes may
-// arrive before these are written.
+// arrive before the thread has written the first ones.
 constexpr std::size_t kMuchBytes = 32 << 10;
 constexpr std::size_t kRoomyBytes = 768 << 10;
 constexpr std::size_t kSpareBytes = 16 << 20;  // of memory that is kept for other queues
@@ -153,8 +153,9 @@ std::shared_ptr<LogWriter::File> LogWriter::add(std::unique_ptr<LogParts> parts,
   return file;
 }
 
-// Has the thread woken once for everything that the current handler queues. To wake it for each write would
-// be slow: that takes longer than most writes, and the woken thread competes for the lock.
+// Arranges that the thread is woken once for everything that the current handler queues. It would be slow to
+// wake the thread for each write: a wake-up takes longer than most writes, and the woken thread competes for
+// the lock.
 void LogWriter::Shared::call_later() {
   if (ended || std::exchange(called, true)) return;
   asio::post(executor, [shared = shared_from_this()] { shared->call(); });
@@ -238,7 +239,8 @@ void LogWriter::Shared::write(File& file, std::string_view bytes) {
   lives();
   while (!bytes.empty()) {
     std::string_view piece = bytes.substr(0, kPieceBytes);
-    // Several agents can append to one file. So a piece ends at the end of a line, if there is one in it.
+    // Several agents can append to one file. So a piece that contains a line end is cut after its last line
+    // end.
     if (piece.size() < bytes.size()) piece = piece.substr(0, piece.rfind('\n') + 1);
     if (piece.empty()) piece = bytes.substr(0, kPieceBytes);
     bytes.remove_prefix(piece.size());

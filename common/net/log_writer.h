@@ -34,7 +34,7 @@ class LogWriter {
   LogWriter& operator=(const LogWriter&) = delete;
   ~LogWriter();
 
-  // Starts the thread now. If this fails, the first put() into some other file tries again.
+  // Starts the thread now. If this fails, a later put() tries again.
   Status start();
   // The action after an error of a file. kStop: nothing more is written to the file, so all later output is
   // lost.

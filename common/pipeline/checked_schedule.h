@@ -8,8 +8,8 @@
 namespace muster {
 
 struct ScheduleLimits {
-  // The largest number of microbatches whose activations a rank may hold at once. A rank's stages are added
-  // up. If it is empty, there is no limit.
+  // The largest number of microbatches whose activations a rank may hold at once, counted over all stages of
+  // the rank. Empty: no limit.
   std::optional<int> activations;
 };
 

@@ -337,8 +337,8 @@ class Communication {
   }
 
  private:
-  // Takes the rank's next instruction, or the next two if they run together. If all their inputs have
-  // arrived, adds them to the result, and returns true. Otherwise returns false.
+  // Takes the rank's next instruction, or the next two if they run together. If all inputs have arrived, adds
+  // these instructions to the result, and returns true. Otherwise returns false.
   bool advance(std::size_t rank) {
     const auto& order = schedule_.ranks[rank];
     const std::size_t begin = next_[rank];

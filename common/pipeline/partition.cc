@@ -30,8 +30,8 @@ bool holds_no_more(const Holding& one, const Holding& other) {
                              [&](const auto& each) { return each.second <= other.held.at(each.first); });
 }
 
-// Returns the times at which a rank holds the most activations, for each rank. A time is left out if there is
-// another one at which the rank holds at least as many for each of its stages.
+// Returns the times at which a rank holds the most activations, for each rank. If the rank holds at one time
+// at least as many as at another time, for each of its stages, the other time is left out.
 std::vector<Holding> fullest_times(const Schedule& schedule) {
   std::vector<Holding> all;
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {

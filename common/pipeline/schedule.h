@@ -61,7 +61,8 @@ struct Schedule {
 
 // Returns a text such as "0F3", "1SEND_B0" or "2REDUCE_GRAD".
 std::string text_of(const Instruction& instruction);
-// Returns the text of each instruction. Two that run together have one text: "(0F3;7B1)OVERLAP_F_B".
+// Returns the text of each instruction. Two instructions that run together have one text:
+// "(0F3;7B1)OVERLAP_F_B".
 std::vector<std::string> texts_of(const std::vector<Instruction>& instructions);
 
 // Returns one line per rank, in the file format of torch's pipeline schedules.

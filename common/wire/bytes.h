@@ -1,7 +1,7 @@
 // Bytes in a shared buffer. So received data can be kept without a copy.
 //
 // The buffer lives as long as any Bytes object refers to it. During that time no thread is allowed to change
-// the buffer. Plain values.
+// the buffer. Bytes objects are plain values.
 #pragma once
 
 #include <memory>

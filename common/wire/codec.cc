@@ -355,9 +355,9 @@ constexpr std::uint8_t type_of(std::uint8_t first) {
   return static_cast<std::uint8_t>(first + Messages(Message{}).index());
 }
 
-// Parses the body of a frame, but leaves out the text. The text then is a part of the frame's buffer.
-// nlohmann's library would copy it byte by byte, and the texts of Output and LogPiece are nearly all of the
-// traffic.
+// Parses the body of a frame, but does not copy the message's field `text`: the field then refers to a part
+// of the frame's buffer. nlohmann's library would copy the text byte by byte, and the texts of Output and
+// LogPiece are nearly all of the traffic.
 template <class Message>
 Message decode_with_text(const Bytes& bytes) {
   const std::string_view body = bytes.view();
@@ -386,8 +386,8 @@ std::string encode_before(FrameHeader header, std::uint8_t first, const Message&
   return bytes + body;
 }
 
-// The sender can leave out fields that have their default. When the message is encoded again, as for a
-// journal, it has all of its fields. The frame needs this much room for them.
+// The sender can leave out fields that have their default. If the message is encoded again, for example for a
+// journal, the new frame has all fields. It needs this much more room.
 constexpr std::size_t kRoomForDefaults = std::size_t{4} << 10;
 
 template <class Messages>

@@ -98,7 +98,7 @@ std::span<char> FrameReader::room() {
   return std::span(*buffer_).subspan(end_);
 }
 
-// Moves the bytes that have not been split yet. They go to the beginning of a buffer of this size.
+// Moves the bytes that have not been split yet. They go to the beginning of a buffer of `size` bytes.
 void FrameReader::take_buffer(std::size_t size) {
   const bool reused = size == buffer_->size() && buffer_.use_count() == 1;
   const auto old = buffer_;

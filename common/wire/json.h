@@ -1,8 +1,9 @@
 // Reads JSON from files and datagrams that cannot be trusted.
 //
 // nlohmann's library parses any depth of nesting, but it writes and copies by recursion. So a deep document
-// would crash the process. It also converts any number to any other type. For a number such as 1e300, that is
-// undefined. The functions here refuse such documents and such conversions. Safe from any thread.
+// would crash the process. The library also converts any number to any other type. For a number such as
+// 1e300, the behavior is undefined. The functions here refuse such documents and such conversions. Safe from
+// any thread.
 #pragma once
 
 #include <concepts>

@@ -1,7 +1,8 @@
 // Converts Muster's plain types to JSON and CBOR, and back. Ids become numbers, an empty optional becomes
 // null, and durations and times become nanoseconds.
 //
-// For code that defines conversions with nlohmann's macros. Input cannot be trusted.
+// Include this file where conversions are defined with nlohmann's macros. The functions check their input,
+// which cannot be trusted.
 #pragma once
 
 #include <cstdint>

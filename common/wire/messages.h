@@ -3,7 +3,7 @@
 // A message is sent as the CBOR body of a frame. The frame's type says which message it is. Times are
 // nanoseconds of the sender's monotonic clock. Unknown fields are ignored, and missing ones get their
 // defaults (codec.cc lists the required ones). Launcher and agents of a job have the same version of Muster,
-// which Hello carries. kVersion only counts changes of the frame.
+// which Hello carries. kVersion is the version of the frame's layout, and does not count changes of messages.
 #pragma once
 
 #include <cstdint>
@@ -166,7 +166,7 @@ struct Hello {
   Incarnation incarnation{1};
   // The host's addresses, such as "eth0 10.77.0.10/24". Empty if the agent is on the launcher's host.
   std::vector<std::string> addresses{};
-  // The same text for agents that share cores and GPUs, even if their host names differ. Empty: unknown.
+  // Equal for all agents that share cores and GPUs, even if their host names differ. Empty: unknown.
   std::string machine{};
 };
 struct AttemptPrepared {

@@ -15,8 +15,8 @@ constexpr std::size_t kMostMetricNameBytes = 128;
 // The environment variable that is set for the workers of a sweep's trial, and for no others.
 inline constexpr const char* kTrialVariable = "MUSTER_TRIAL";
 // A file in the log directory of each rank of a trial. It has one line of JSON for each report, and one for
-// the end of the rank. If a sweep is killed, it may not have received the last reports. So `sweep resume`
-// reads this file.
+// the end of the rank. A sweep that is killed may not have received the last reports of its trials. So `sweep
+// resume` reads them from this file.
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 
 // Returns whether `name` is valid. It must begin with a letter or '_'. The other characters can be letters,

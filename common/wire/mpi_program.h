@@ -1,7 +1,8 @@
 // Finds out with which MPI a program was built. It looks at the names of the libraries that the program
 // needs.
 //
-// Only the libraries that the program itself names count, and not the libraries that these need. Pure.
+// It looks at the libraries that the program itself names. It does not look at the libraries that those
+// libraries need. Pure.
 #pragma once
 
 #include <string_view>

@@ -12,8 +12,8 @@ struct NcclVariable {
   const char* name;
   const char* value;
   bool only_with_gpus;
-  // A newer torch has this other name for the variable. It still reads `name`, but warns. Null if there is no
-  // other name.
+  // Newer versions of torch have another name for this variable, and `newer_name` is that name. They still
+  // read the variable `name`, but warn. Null if the variable has only one name.
   const char* newer_name = nullptr;
 };
 
@@ -32,8 +32,8 @@ inline constexpr const char* kNcclErrorHandling = "TORCH_NCCL_ASYNC_ERROR_HANDLI
 
 inline constexpr NcclVariable kNcclVariables[] = {
     {kNcclErrorHandling, "1", false},  // as torchrun sets it
-    // The unit is milliseconds. When the time-out of a group has passed, torch waits for the ranks' flight
-    // records before it ends the group. It waits four times this long. torch's default is 60 s.
+    // In milliseconds. When the time-out of a group has passed, torch waits for the ranks' flight records
+    // before it ends the group. torch waits for four times the value: here 4 s. By default the value is 60 s.
     {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000", true, "TORCH_FR_WAIT_TIMEOUT_DUMP_MILSEC"},
 };
 

@@ -97,8 +97,9 @@ std::optional<Cgroup> find_unified_cgroup(std::string_view process_cgroups, std:
   return Cgroup{*std::move(directory), true};
 }
 
-// In version 2 there are two files. The function prefers memory.events.local, which Linux has from 5.2 on.
-// The other one, memory.events, also counts the kills in child groups. Version 1 does not count these.
+// The result should not include kills in child groups. In cgroup version 1, the file memory.oom_control does
+// not count them. In version 2, memory.events.local does not count them either, but Linux has this file only
+// from 5.2 on. On an older kernel, the function reads memory.events, which does count them.
 std::optional<std::int64_t> oom_kills_in(const Cgroup& group,
                                          const std::function<std::string(const std::string& path)>& read) {
   if (!group.unified) return number_of(read(group.directory + "/memory.oom_control"), "oom_kill");

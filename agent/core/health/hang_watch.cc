@@ -13,8 +13,8 @@ constexpr Duration kSoftAtLeast = 5s;
 constexpr Duration kHardAtLeast = 120s;
 constexpr int kSoftTimes = 5;
 constexpr int kHardTimes = 30;
-// The hang limit is raised to this many times the longest duration if it is lower. Otherwise normal steps
-// would exceed it.
+// The hang limit is at least this many times the longest duration that was seen. With a lower limit, normal
+// steps would exceed the limit.
 constexpr int kTimesBeyondHangLimit = 3;
 constexpr std::size_t kMaxSections = 64;  // open at once
 constexpr std::size_t kMaxNames = 1024;

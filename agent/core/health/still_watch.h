@@ -5,8 +5,8 @@
 // finished. From then on HangWatch is enough for this rank. StillWatch does not count time in which the ranks
 // wait until their output is taken, or time in which the agent did not look.
 //
-// StillWatch only reports the rank. The launcher decides what follows: it takes the job for hanging only if
-// no rank makes progress. The class makes decisions only, for one attempt, on one thread.
+// StillWatch only reports the rank. The launcher decides what follows: in its view, the job hangs only if no
+// rank makes progress. The class makes decisions only, for one attempt, on one thread.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ class StillWatch {
 
   void add(Rank rank) { watched_[rank] = {}; }
   void remove(Rank rank) { watched_.erase(rank); }
-  // Call this if the ranks have waited until their output was taken. For all ranks the time then starts again
-  // from zero.
+  // Call this if the ranks have waited until their output was taken. That wait does not count as standing
+  // still: the time that a rank has stood still starts again from zero, for all ranks.
   void pause();
   // Returns the ranks to look at now. Pass the result of each look to seen().
   std::map<Rank, std::int32_t> due(const std::map<Rank, std::int32_t>& pids, TimePoint now);

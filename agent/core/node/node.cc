@@ -290,7 +290,7 @@ void Node::handle(const LauncherClosed&, TimePoint now) {
   closed_ = true;
   heard_ = now;
   logs_first_ = memory_first_ = false;
-  // The controller grace is for running workers. Without any, the agent leaves at once.
+  // The controller grace is for running workers. If no worker is running, the agent leaves at once.
   if (!workers_live()) leave("the launcher is gone", kExitLauncherGone, now);
 }
 

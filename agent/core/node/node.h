@@ -127,11 +127,12 @@ struct SignalWorker {  // sends a signal to the worker's whole process group
   std::int32_t signal = 0;
   bool passed_on = false;  // a signal from the user, after which the worker keeps running
 };
-// Orders to kill every process that the attempt's workers left behind. LeftoversGone answers when none is
-// left.
+// The agent must kill every process that the attempt's workers left behind. It answers with LeftoversGone
+// when all of them are gone.
 struct KillLeftovers {};
-// Orders to name the leftovers that are still alive, and to stop waiting for them. LeftoversNamed answers. If
-// no leftover is alive, LeftoversGone answers instead, once the log files are written.
+// The agent must stop waiting for the leftovers that are still alive, and answer with LeftoversNamed, which
+// names them. If no leftover is alive, the agent instead answers with LeftoversGone, once the log files are
+// written.
 struct NameLeftovers {};
 struct FinishLogs {};       // LeftoversGone answers, once the log files are written
 struct LookAtGpus {};       // answered by GpusLookedAt

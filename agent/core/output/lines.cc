@@ -13,7 +13,7 @@ constexpr std::size_t kText = Lines::kMaxLineBytes - 1;
 
 // Returns roughly the text that a terminal would show for a line with carriage returns. That is the text
 // after the last carriage return, not counting carriage returns at the end. If this text is blank, returns
-// "". A terminal would also show the end of an earlier text if that was longer.
+// "". A terminal would also show the end of an earlier text, if the earlier text was longer.
 std::string_view visible(std::string_view line) {
   line = line.substr(0, line.find_last_not_of('\r') + 1);
   const std::size_t begin = line.rfind('\r') + 1;  // npos + 1 is 0

@@ -63,8 +63,8 @@ class LastLines {
   bool empty() const { return count_ == 0; }
 
  private:
-  // At most 2 * kMaxLines lines. To drop one old line for each new line would be slow, so many are dropped at
-  // a time.
+  // At most 2 * kMaxLines lines. It would be slow to drop one old line for each new line. Instead, many old
+  // lines are dropped at once.
   std::string text_;
   std::size_t count_ = 0;
 };

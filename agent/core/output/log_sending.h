@@ -44,7 +44,7 @@ class LogSending {
   bool sent(File file, std::uint64_t offset, std::size_t bytes, TimePoint now);
   // Call this if the file cannot be read, or if the launcher does not want it. From then on next() returns no
   // more pieces of it. If the launcher was asked whether it wants the file (kAsked) and has never said yes,
-  // this also forgets the file, and returns true.
+  // this function also forgets the file, and returns true.
   bool stop(File file);
   // Call this when the launcher has answered that it has the first `bytes` bytes of the file.
   void taken(File file, std::uint64_t bytes, TimePoint now);

@@ -64,9 +64,10 @@ std::optional<std::string> variable_of(const NodeContext& node, const wire::JobS
   return variable_in(node.inherited, name);
 }
 
-// Returns the list of the node's GPUs, in the form of the variable `name`. Returns nothing if the variable is
-// not set. If several agents share the machine, each of them gets a slice of the list. LOCAL_RANK is an index
-// into that slice, as users of torchrun expect.
+// Returns the value that the workers of this agent get for the variable `name`, for example "2,3" for
+// CUDA_VISIBLE_DEVICES. If the agent does not share the machine's GPUs with other agents, returns the value
+// that is set already, or nothing. If several agents share the machine, the list of GPUs is divided among
+// them. LOCAL_RANK is an index into the agent's share, as users of torchrun expect.
 std::optional<std::string> visible_gpus(const NodeContext& node, const wire::JobSpec& job,
                                         const wire::PrepareAttempt& plan, const char* name) {
   const auto given = variable_of(node, job, name);
@@ -100,7 +101,8 @@ std::string only_gpu(const std::optional<std::string>& list, LocalRank local_ran
 void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire::PrepareAttempt& plan,
                   const wire::StartWorkers& start, const NodeContext& node) {
   // If every node has the same number of ranks, the node's number in the attempt follows from its first rank.
-  // It can differ from the node's number in the job, because the job can have spare nodes.
+  // The node's number in the attempt can differ from its number in the job, because the job can have spare
+  // nodes.
   const bool even = plan.local_world_size * plan.node_count == plan.world_size;
   const int group_rank = even ? plan.first_rank.value() / plan.local_world_size : node.node.value();
   const auto set = [&environment](const char* name, auto value) {
@@ -160,8 +162,8 @@ void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const w
   // process. This variable stands for "any PMIx server".
   environment["JSM_JSRUN_PORT"] = "1";
   // JAX recognizes Open MPI by the variable OMPI_MCA_orte_hnp_uri, which has the address of mpirun. JAX makes
-  // rank 0 listen at this address. It computes the port from the number before the dot (a multiple of 4096).
-  // The ranks of Open MPI do not use the address.
+  // rank 0 listen at this address. It computes the port from the first number in the value, which is 4096
+  // times the port. The ranks of Open MPI do not use the address.
   const std::string host = start.master_address.contains(':')
                                ? fmt::format("tcp6://[{}]", start.master_address)
                                : "tcp://" + start.master_address;

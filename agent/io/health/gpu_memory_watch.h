@@ -32,11 +32,11 @@ class GpuMemoryWatch {
   // free yet.
   void expect_back_from(KilledOnGpus killed);
   // Call this when the first worker starts. A separate thread records how much memory is in use before the
-  // job. If the thread has not done this before the call, its record could include the worker's memory, and
-  // is not used.
+  // job. If the thread has no record yet when workers_start() is called, no record is used: it could include
+  // the worker's memory.
   void workers_start();
-  // Returns "" if all of this memory is free. Otherwise returns how much is not free, for example "12.5 GiB
-  // of GPU 3". Returns nothing if the driver has not answered yet.
+  // Returns "" if all memory of the killed processes is free. Otherwise returns how much is not free, for
+  // example "12.5 GiB of GPU 3". Returns nothing if the driver has not answered yet.
   std::optional<std::string> held() const;
 
  private:

@@ -35,8 +35,8 @@ struct ProcessUsage {
 std::optional<ProcessUsage> usage_of(pid_t pid) {
   const auto stat = read_file(fmt::format("/proc/{}/stat", pid), kMaxUsageBytes);
   if (!stat) return std::nullopt;
-  // proc(5) counts the fields from 1. The name can contain anything, so this counts from the end of the name.
-  // The first field after it is the 3rd one.
+  // proc(5) counts the fields from 1. The name (field 2) can contain anything, so the code looks for the end
+  // of the name. The field after the name is the 3rd one.
   const std::size_t name_end = stat->rfind(')');
   if (name_end == std::string::npos || name_end + 2 > stat->size()) return std::nullopt;
   const auto fields = split(std::string_view(*stat).substr(name_end + 2), ' ');
@@ -52,8 +52,8 @@ std::optional<ProcessUsage> usage_of(pid_t pid) {
                       .memory_bytes = field(24) * sysconf(_SC_PAGESIZE)};
 }
 
-// The file is read only once, even if the agent serves many jobs. Only the mounts of control groups matter,
-// and they stay the same.
+// Returns the text of /proc/self/mountinfo. The file is read once, even if the agent serves many jobs. The
+// agent needs the mounts of control groups from it, and these mounts stay the same.
 const std::string& own_mountinfo() {
   static const std::string text = read_file("/proc/self/mountinfo", kMaxMountinfoBytes).value_or("");
   return text;

@@ -33,8 +33,8 @@ class LocalVitals final : public Vitals {
   void watch_gpus();
   void attempt_opens();
   void worker_starts();
-  // Call this when a worker was reaped. If SIGKILL has ended it, this adds to `exited` the evidence that
-  // memory ran out.
+  // Call this when a worker was reaped. If SIGKILL has ended the worker, the function looks for evidence that
+  // memory ran out, and adds this evidence to `exited`.
   void worker_ended(wire::WorkerExited& exited, std::optional<std::uint32_t> gpu);
   void attempt_is_over();
 

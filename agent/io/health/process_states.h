@@ -1,8 +1,8 @@
 // Finds out from /proc whether the workers' processes are running, stopped, frozen by their cgroup, or in
 // uninterruptible sleep.
 //
-// One small file is read for each process. A frozen process looks there like a sleeping one. So if a process
-// sleeps and has not run since the last look, the files of its cgroup are read, too. One thread.
+// One small file is read for each process. In this file, a frozen process seems to be sleeping. So if a
+// process sleeps and has not run since the last look, the files of its cgroup are read, too. One thread.
 #pragma once
 
 #include <cstdint>

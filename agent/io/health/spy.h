@@ -25,8 +25,8 @@ class Spy {
     kPausing,    // the process is stopped for milliseconds, and continued
     kInPassing,  // the process runs on and gets no signal; its stack can be inconsistent; only for Python
   };
-  // Starts the program. It writes to the descriptor `output`. If this fails, the error says why the stacks of
-  // the process cannot be read.
+  // Starts py-spy or eu-stack, which writes to the descriptor `output`. If this fails, the error says why the
+  // stacks of the process cannot be read.
   static Expected<Spy> start(pid_t pid, int output, Way way);
   static bool runs_python(pid_t pid);
   const std::string& name() const { return name_; }  // "py-spy"

@@ -35,8 +35,8 @@ Stacks::Told Stacks::dump(const std::vector<WorkerTalk::Worker>& workers, TimePo
   std::set<Rank> asked;
   for (const WorkerTalk::Worker& worker : workers) {
     pids_[worker.rank] = worker.pid;
-    // The ranks' directories are made some time after the workers have started. So this one may not exist
-    // yet.
+    // The ranks' directories are made some time after the workers have started. So the directory of this rank
+    // may not exist yet.
     const Status made = make_directories(rank_directory(job_, attempt_, worker.rank));
     if (!made) log::warning("{}", made.error().message());
     if (const auto reason = ask(worker)) {

@@ -1,11 +1,10 @@
-// Gets the stacks of an attempt's workers. The stacks of each worker go to a file next to the worker's logs,
-// and the class Stacks reads this file.
+// Gets the stacks of an attempt's workers. The stacks of each worker are written to a file next to the
+// worker's logs. The class Stacks has them written, and then reads the file:
 //
 // - If the worker has said that it can write its own stacks, the class asks the worker to do so.
 // - Otherwise the class starts py-spy or eu-stack, which writes them.
-// - If that program is not installed, or if no answer comes in time, the class writes the kernel's
-// information
-//   about the worker's threads.
+// - If the program is not installed, or if no answer comes in time, the class itself writes what the kernel
+//   says about the worker's threads.
 //
 // No function blocks. One thread.
 #pragma once

@@ -100,8 +100,9 @@ void LocalMpiHost::asked(wire::MpiAsked asked, std::optional<std::chrono::second
   });
 }
 
-// Withdraws the fence if no answer comes within the limit. The answer may already be on its way then. In that
-// case there are two answers, and the agent ignores the second one.
+// If the launcher does not answer the fence within the limit, asks it to withdraw the fence. The launcher
+// answers this, too. If its answer to the fence itself was already on its way, the agent gets two answers,
+// and ignores the second one.
 void LocalMpiHost::withdraw_after(std::chrono::seconds limit, const wire::MpiAsked& fence) {
   asio::steady_timer& timer = limits_.emplace(fence.number, setting_.io).first->second;
   timer.expires_after(limit);

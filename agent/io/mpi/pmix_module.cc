@@ -376,7 +376,8 @@ void PmixServer::hear(const wire::MpiTold& told) {
       std::uint64_t number;
       NodeId node;
     };
-    // The library calls this function when the rank has published its data. That may be later.
+    // The library calls this function when the rank has published its data. That may be after
+    // PMIx_server_dmodex_request() has returned.
     const auto tell = [](pmix_status_t status, char* data, std::size_t size, void* context) {
       const std::unique_ptr<Asked> asked(static_cast<Asked*>(context));
       const bool ok = status == PMIX_SUCCESS;
@@ -569,8 +570,8 @@ void PmixServer::close() {
   }
   for (const auto& [number, answered] : left) answered(false, "");
   if (attempt_.name.empty()) return;
-  // If an earlier request has no answer yet, the library's thread is stuck. Then the agent does not wait once
-  // more.
+  // If an earlier request has no answer yet, the library's thread is stuck. The agent has already waited for
+  // that request, and does not wait for this one.
   const TimePoint deadline = pending > 0 ? TimePoint() : Clock::now() + kLibraryLimit;
   (void)wait_for("the job's end", deadline, std::make_unique<Operation>(),
                  [this](Infos&, pmix_op_cbfunc_t done, void* context) {
@@ -582,8 +583,8 @@ void PmixServer::close() {
 }
 
 void PmixServer::end() {
-  // PMIx_server_finalize() waits for the thread of the library. If that thread is stuck, this would never
-  // return. So it is not called then.
+  // PMIx_server_finalize() waits for the thread of the library. If that thread is stuck,
+  // PMIx_server_finalize() would never return, so it is not called.
   if (std::exchange(started_, false) && pending == 0) PMIx_server_finalize();
 }
 

@@ -2,8 +2,8 @@
 // ranks keep their shared memory. So the memory can be removed, no matter how the ranks end.
 //
 // The name of a directory contains the job, the node, the agent's incarnation and the attempt. Two agents on
-// one host must not share a directory. The libraries put only the host into the names of their memory, so
-// ranks would use the memory of the other agent's ranks.
+// one host must not share a directory. The libraries name their memory after the host only. So in a shared
+// directory the ranks of one agent would use the memory of the other agent's ranks.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Writes the file filtered_stdout.log or filtered_stderr.log, which torchrun also has. It contains the lines
-// of all ranks of one attempt in which one of the given texts occurs.
+// Writes the file filtered_stdout.log or filtered_stderr.log, which torchrun also has. It contains lines of
+// all ranks of one attempt: every line that contains one of the given texts.
 //
 // Each line has the same prefix as on the terminal. All agents of a job append to one file, which the first
 // line creates. The ranks wait for this file as they wait for their own log files (agent/core/output/flow.h).

@@ -107,8 +107,8 @@ void LocalLogs::finish() {
 
 awaitable<void> LocalLogs::wait_until_written(std::shared_ptr<AttemptLogs> finished, Duration stall) {
   co_await writer_.written(stall, [this] { return hurried_; });
-  // The writer posts its errors to the executor. This post comes after them, so they have all been reported
-  // when it returns.
+  // The writer posts its errors to the executor. The executor handles the posts in order. So all of the
+  // writer's errors have been reported when this post returns.
   co_await asio::post(setting_.executor, asio::use_awaitable);
   if (attempt_ == finished) listener_->logs_finished(finished->losses());
 }

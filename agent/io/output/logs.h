@@ -59,7 +59,7 @@ class Logs {
   // report has not reached the sweep's controller.
   virtual void keep_metrics(LocalRank, const wire::WorkerReported&) {}
   // Returns whether a rank has to wait until the launcher or a log file takes its output. Also returns true
-  // if this was so a moment ago.
+  // if a rank had to wait a moment ago.
   virtual bool output_waits() const = 0;
   // Call this when the workers are being stopped, or when the launcher is gone. From then on they wait for
   // slow files only briefly. This also applies to the files that are still being written after finish().

@@ -60,7 +60,7 @@ class LogOrder {
 class Output : public std::enable_shared_from_this<Output> {
  public:
   static constexpr std::size_t kLogQueueBytes = std::size_t{512} << 10;
-  // The `patience` of Flow (flow.h). In this time a busy disk can write the last output of the workers.
+  // The `patience` of Flow (flow.h). A busy disk can write the last output of the workers within a second.
   static constexpr Duration kLogPatience = std::chrono::seconds(1);
 
   struct Log {

@@ -21,8 +21,8 @@ constexpr std::uint32_t kNonce = 0x4d757374;
 constexpr Duration kSilence = std::chrono::seconds(1);
 constexpr std::size_t kMostRefused = 16;
 
-// Returns the bytes of two commands. Every connection begins with VALIDATE. After it comes PING, and the
-// store sends its argument back.
+// Returns the bytes of two commands. Every connection begins with VALIDATE. After VALIDATE comes PING. The
+// store answers PING with the argument of PING.
 std::array<char, 10> validate_and_ping() {
   std::array<char, 10> bytes{};
   bytes[0] = static_cast<char>(StoreCommand::kValidate);

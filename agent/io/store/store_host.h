@@ -21,9 +21,9 @@ class StoreHost {
   // closes it. Returns an error if the address is not of this machine, or if the port is taken.
   virtual Expected<std::int32_t> open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) = 0;
   // Finds out whether this node can reach the attempt's store. If rank 0 serves the store, the store does not
-  // run yet, so this only asks whether the host of rank 0 answers. `done` is called once, later than this
-  // call, and not after close(). It gets an error if the address is invalid, if no answer comes, or if the
-  // answer is not that of a store.
+  // run yet, so the function asks no more than whether the host of rank 0 answers. `done` is called once,
+  // later than this call, and not after close(). `done` gets an error if the address is invalid, if no answer
+  // comes, or if the answer is not that of a store.
   virtual void reach(const wire::JobSpec& job, const wire::StartWorkers& start,
                      std::function<void(const Status&)> done) = 0;
   // Call this when the attempt is over. If `keep` is true, the store stays until the next open() or close(),

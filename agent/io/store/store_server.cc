@@ -53,8 +53,8 @@ bool out_of_descriptors(int error_number) {
 }  // namespace
 
 // The sockets have an epoll set of their own, and the io_context watches only the descriptor of that set. So
-// a message takes two system calls, recv and send. With Asio's own waits it would take a third one. A handler
-// that is still queued keeps the server alive after the server was stopped.
+// a message takes two system calls, recv and send. With Asio's own waits, a message would take a third system
+// call. A handler that is still queued keeps the server alive after the server was stopped.
 class StoreServer::Server : public std::enable_shared_from_this<Server> {
  public:
   Server(boost::asio::io_context& io, StoreServerOptions options)

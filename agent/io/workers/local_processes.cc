@@ -169,8 +169,8 @@ std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank 
   setting_.mpi.rank_runs(local_rank);
   setting_.logs.worker_runs(local_rank);
   workers_.insert(started->process.pid);
-  // If the template died during the fork, the rank may exist already. It must not run twice, so the process
-  // is killed.
+  // If the template died during the fork, the template may already have forked a process for this rank. The
+  // rank must not run twice, so that process is killed.
   if (had_template && !warm_.has_template()) kill_leftovers();
   setting_.tasks.spawn(
       watch(local_rank, run_->rank_of(local_rank), std::move(started->process), started->facts.gpu));

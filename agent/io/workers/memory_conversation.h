@@ -25,7 +25,7 @@ namespace muster::agent {
 // file's contents as a manifest does.
 class SlotPull {
  public:
-  // The questions of this object are numbered from `number` on.
+  // This object numbers its questions: the first one gets `number`, the next one `number + 1`, and so on.
   SlotPull(const Copy& copy, UniqueFd fd, std::uint64_t number)
       : copy_(copy), fd_(std::move(fd)), next_number_(number), answered_(number) {}
 

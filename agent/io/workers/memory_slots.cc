@@ -74,9 +74,9 @@ void MemorySlots::keep(Rank first, std::int32_t count) {
   drop(keeping_.shrink(room_for_copies()));
 }
 
-// Makes the copy a slot of its rank, in place of a slot that is not complete. Returns false if both slots of
-// the rank are complete. Also returns false if one of them is complete and has another size. If a rank has
-// several copies, pass the newest one first.
+// Uses the copy as a slot of its rank. The copy takes the place of a slot that is not complete. Returns false
+// if both slots of the rank are complete. Also returns false if one of them is complete and has another size.
+// If a rank has several copies, pass the newest one first.
 bool MemorySlots::become_slot(const Copy& copy, UniqueFd fd) {
   const auto known = slots_.find(copy.rank);
   if (known == slots_.end() || known->second.slot_bytes != copy.slot_bytes) {

@@ -24,8 +24,8 @@ namespace muster::agent {
 class MemorySlots {
  public:
   void set_limit(std::uint64_t limit_bytes);
-  // Call this when an attempt begins; these are its ranks on this node. The slots of other ranks become
-  // copies, and the copies of these ranks' slots become slots.
+  // Call this when an attempt begins. In this attempt the node has `count` ranks, beginning with `first`. If
+  // there are copies of their slots, these copies become slots. The slots of all other ranks become copies.
   void keep(Rank first, std::int32_t count);
   struct Answer {
     std::string text;      // a datagram (docs/protocol.md)
@@ -48,7 +48,7 @@ class MemorySlots {
   // Call this before neighbours send the lists of their slots. `kept` has the ranks of other nodes; this
   // agent keeps copies of their slots.
   void begin_copying(Attempt attempt, RankRange kept);
-  // As CopyKeeping::stop_fetching().
+  // Does the same as CopyKeeping::stop_fetching().
   void stop_fetching(Attempt attempt);
   CopyKeeping::Use use_of(const Copy& offered, bool is_current) const;
   // Drops the copies that the new one replaces. Returns an empty slot for the new one.

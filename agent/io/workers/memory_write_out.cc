@@ -26,8 +26,8 @@ struct Held {
   SlotHeader header;
 };
 
-// Two attempts can save the same step. So the name contains the attempt that saved it. Then they never write
-// to the same file.
+// Two attempts can save the same step. So the name contains the attempt, and two attempts never write to the
+// same file.
 std::string path_of_contents(const std::string& directory, int rank, Attempt held) {
   return fmt::format("{}/rank-{:05}.attempt-{}.contents", directory, rank, held);
 }

@@ -188,8 +188,8 @@ Expected<Process> spawn(const Command& command) {
   Process process{pid, UniqueFd(pidfd)};
   if (child.failed == nullptr) return process;
   (void)reap(process.pidfd.get());
-  // The file may be a script whose first line is not like #!/bin/sh. A shell would run such a script, so the
-  // message explains why this does not.
+  // The file may be a script whose first line is not like #!/bin/sh. A shell would run such a script, but
+  // execve() does not. So the message explains what the script lacks.
   const bool no_format = child.error == ENOEXEC;
   return failure(code_of(child), "cannot {} {}: {}{}", child.failed, command.program,
                  std::strerror(child.error),

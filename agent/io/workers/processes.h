@@ -103,7 +103,7 @@ class TemplateHost {
   // Begins to load the template for the open attempt. Returns whether it is loading now. If it is,
   // template_settled() is called later.
   virtual bool load() = 0;
-  // Like load(), for a possible attempt.
+  // Does the same as load(), but for an attempt that may come, and is not open yet.
   virtual bool load_for(const wire::PrepareAttempt& likely) = 0;
   // Call this if the template takes too long to load. It is killed, and no other template is loaded for the
   // same program. template_settled() is not called.
@@ -121,7 +121,8 @@ class Leftovers {
   // children cannot be listed. When a leftover dies, its children become leftovers.
   virtual std::optional<std::vector<std::int32_t>> find() = 0;
   // Kills the process. But if the process is a Python resource tracker, it first gets time to clean up. A
-  // process that has just begun may still become a tracker. It is killed once it turns out to be none.
+  // process that has just begun may still become a tracker. Such a process is killed later, when it is clear
+  // that it has not become one.
   virtual void kill(std::int32_t pid) = 0;
   // Kills the process once more. Returns its name and its user.
   virtual Leftover kill_and_name(std::int32_t pid) = 0;

@@ -22,8 +22,8 @@ class RunDirectory {
   // The directory's path. It is short enough for the paths of sockets in the directory.
   const std::string& path() const { return path_; }
   // The path of a zip file with the Python module `muster`, which the agent contains. It is appended to
-  // PYTHONPATH. So workers can import the module although it is not installed. "" if the file could not be
-  // written.
+  // PYTHONPATH. So workers can import the module although it is not installed. The path is "" if the file
+  // could not be written.
   const std::string& python_module() const { return python_module_; }
 
  private:

@@ -48,8 +48,9 @@ class WarmStart {
 
  private:
   awaitable<void> watch(std::shared_ptr<Template> watched);
-  // Ends the template, and stores the reason in `why_not_`. If the template has already ended by itself, the
-  // reason is how it ended. Otherwise it is `reason`. If `is_final` is true, it is `reason` in both cases.
+  // Ends the template, and stores the reason in `why_not_`. If the template has already ended by itself and
+  // `is_final` is false, the stored reason is how the template ended. In all other cases the stored reason is
+  // `reason`.
   void drop(const std::string& reason, bool is_final = false);
 
   asio::any_io_executor executor_;

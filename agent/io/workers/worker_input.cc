@@ -16,8 +16,8 @@ Expected<std::shared_ptr<WorkerInput>> WorkerInput::open(const asio::any_io_exec
   if (pipe2(ends, O_CLOEXEC) != 0) return system_failure("cannot make a pipe for the worker's stdin", errno);
   UniqueFd reading(ends[0]);
   UniqueFd writing(ends[1]);
-  // Writing into this end does not block. The worker's end blocks as usual. The size of the pipe is set here,
-  // because the kernel's default depends on the page size.
+  // The agent's end of the pipe must not block. The worker's end blocks as usual. The size of the pipe is set
+  // here, because the kernel's default depends on the page size.
   fcntl(writing.get(), F_SETFL, O_NONBLOCK);
   fcntl(writing.get(), F_SETPIPE_SZ, static_cast<int>(wire::kInputWindowBytes));
   return std::shared_ptr<WorkerInput>(
