@@ -67,8 +67,8 @@ awaitable<void> move(Control& control, const Arguments& arguments, Link& link,
 }
 
 // Runs the io_context until `done` returns true or nothing is left to do. A library may throw an exception if
-// it gets no thread or no memory. That ends the agent in the same way as a signal: the guardian gets no
-// goodbye, and ends all processes that the agent leaves.
+// it gets no thread or no memory. Such an exception ends the agent in the same way as a signal: the guardian
+// gets no goodbye, and ends all processes that the agent leaves.
 void run_until(asio::io_context& io, const std::function<bool()>& done) {
   try {
     while (!done() && io.run_one() > 0) {

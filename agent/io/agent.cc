@@ -15,8 +15,8 @@ namespace {
 // Once a second the launcher reports whether output waits on any node. Each report is valid for this long. If
 // no new one has come by then, the agent has to assume that output may be waiting.
 constexpr Duration kOthersWaitLinger = std::chrono::milliseconds(2500);
-// One message names at most this many leftovers. The other leftovers are not killed one more time, and their
-// next parent process has to deal with them.
+// One message names at most this many leftovers. If there are more, the agent neither names the others nor
+// kills them again. Their next parent process has to deal with them.
 constexpr std::size_t kMostLeftoversNamed = 1000;
 
 }  // namespace

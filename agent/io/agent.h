@@ -136,7 +136,7 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
   bool finishing_logs_ = false;         // no leftover is alive, and the log files are being finished
   bool hurried_ = false;                // hurry() was called in this attempt
   TimePoint others_wait_until_;         // until then, other agents' workers may wait for their output
-  // until then, others_wait_until_ can be relied on; empty until the launcher has first reported it
+  // until then, the launcher's last report about waiting output is valid; empty before the first report
   std::optional<TimePoint> known_until_;
   std::set<std::int32_t> named_;  // leftovers that could not be killed
   std::deque<Event> events_;

@@ -33,7 +33,7 @@ class ByteQueue {
   std::uint64_t count(char byte) const;
 
  private:
-  // Returns the last block, or a new one, so that there is room to append that many bytes.
+  // Returns the last block, or a new one, so that there is room to append `bytes` bytes.
   std::string& block(std::size_t bytes);
 
   std::deque<std::string> blocks_;  // no block is empty

@@ -1,5 +1,5 @@
-// Finds out which part of the machine this process can use. In a container or under `taskset`, a process
-// cannot use the whole machine.
+// Finds out which part of the machine this process can use. In a container or under `taskset`, that can be
+// less than the whole machine.
 //
 // Asks the kernel at each call. Safe from any thread.
 #pragma once

@@ -66,7 +66,7 @@ std::optional<std::vector<pid_t>> children_of_threads() {
 }
 
 // Returns what follows the name in /proc/PID/stat, "PID (NAME) STATE PPID ...". NAME can contain parentheses,
-// so this starts after the last one.
+// so the result starts after the last parenthesis.
 Expected<std::string> stat_behind_name(pid_t pid) {
   auto text = read_file(fmt::format("/proc/{}/stat", pid), 4096);
   if (text) text->erase(0, text->rfind(')') + 1);
@@ -190,7 +190,7 @@ bool was_executed_with(pid_t pid, std::string_view entry) {
 }
 
 // Reads the user from the file `status`. The owner of the directory /proc/PID is not always the user: if a
-// process must not be dumped, its directory belongs to root.
+// process is not dumpable (PR_SET_DUMPABLE), its directory belongs to root.
 std::optional<uid_t> user_of(pid_t pid) {
   const auto status = read_file(fmt::format("/proc/{}/status", pid), 64 << 10);
   unsigned uid = 0;

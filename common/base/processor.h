@@ -1,4 +1,4 @@
-// Finds out which instructions the processor has on which this program runs.
+// Finds out which instructions the processor supports.
 //
 // Safe from any thread, also before main(). Asks the processor only once.
 #pragma once

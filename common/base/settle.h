@@ -16,9 +16,9 @@ struct Place {
   std::array<int, 3> streams = {};  // become stdin, stdout, stderr; each at least 3
 };
 
-// Gives the calling process a process group of its own, and its streams. Makes the kernel kill it when its
-// agent ends. Returns null if all went well. Otherwise returns in words which step failed, and errno has the
-// error.
+// Gives the calling process a process group of its own, and its streams. Makes the kernel kill the process
+// when its agent ends. Returns null if all went well. Otherwise returns in words which step failed, and errno
+// has the error.
 const char* settle(const Place& place) noexcept;
 
 }  // namespace muster

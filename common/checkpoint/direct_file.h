@@ -50,7 +50,7 @@ class DirectFile {
  public:
   // `file` must outlive the result.
   static Expected<DirectFile> open(std::string path, const ManifestFile& file);
-  // Reads a chunk to `to`. This must be memory of a Buffer that has room for direct_bytes().
+  // Reads a chunk to `to`. `to` must be memory of a Buffer that has room for direct_bytes().
   Status read_chunk(std::uint64_t chunk, char* to);
   // Returns how much room every chunk needs. It can be more than the chunk, because reads end at page
   // boundaries.

@@ -1,4 +1,4 @@
-// The directory that holds all checkpoints of a training, across attempts and launches. Says from which
+// The directory that holds all checkpoints of a training, across attempts and launches. It records from which
 // checkpoint each attempt resumed, which checkpoints count, and which process is allowed to write.
 // docs/checkpoint_layout.md describes the layout.
 //

@@ -326,8 +326,8 @@ class Places {
   }
 
   const std::vector<Place>& of_file(std::size_t file) const { return of_file_[file]; }
-  // Returns the names of the first tensors in this range of the file. Each has the byte at which the tensor
-  // begins.
+  // Returns a text for each of the first tensors in this range of the file. An example is "weight from byte
+  // 128 on".
   std::vector<std::string> in(std::size_t file, std::uint64_t begin, std::uint64_t end) const {
     constexpr std::size_t kMost = 4;
     std::vector<std::string> names;

@@ -32,8 +32,8 @@ struct RetentionPlan {
   std::size_t last = 1;     // keep this many of the newest
   std::uint64_t every = 0;  // keep those whose step is a multiple of this; 0: keep none for this reason
   std::size_t best = 0;     // keep this many of the best
-  // If false, committed checkpoints that are not usable are removed. A training sets this to true, because it
-  // does not remove what it cannot judge.
+  // If true, committed checkpoints that are not usable stay. A training sets this to true, because it does
+  // not remove what it cannot judge.
   bool damaged = false;
   std::optional<BestBy> best_by = {};
 };

@@ -1,6 +1,6 @@
 // Connects to a listener over TLS. The caller gives one address of the listener, or several. With several
-// addresses, a connection is made to each, and the listener proves on each that it has the key. The
-// connection with the earliest proof is used.
+// addresses, connects to all of them. As soon as the listener has proved on one connection that it has the
+// key, that connection is used.
 //
 // Addresses are numeric, so that no name server is needed. Call the functions on one thread.
 #pragma once

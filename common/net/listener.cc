@@ -50,7 +50,7 @@ awaitable<void> Listener::accept_all() {
     tcp::socket socket = co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
     if (error == asio::error::operation_aborted) break;
     if (error) {
-      // Probably no descriptors are left. accept() would fail again at once, so this waits a moment.
+      // Probably no descriptors are left. accept() would fail again at once, so the loop waits a moment.
       log::warning("cannot accept a connection: {}", error.message());
       pause.expires_after(std::chrono::milliseconds(100));
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));

@@ -72,8 +72,8 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
     bool waiting = false;  // some bytes are not written yet
   };
   Progress progress() const;
-  // Reads a piece of the data that was written (LogParts::read). The read begins once no file has anything to
-  // write. Then the executor calls `on_read`. A file can have only one request at a time.
+  // Reads a piece of the data that was written (LogParts::read). The read begins when no file has queued
+  // bytes any more. Then the executor calls `on_read`. A file can have only one request at a time.
   using OnRead = std::function<void(Expected<LogParts::Piece> piece)>;
   void read(std::uint64_t offset, std::size_t limit_bytes, OnRead on_read);
   // Sets a function that the executor calls whenever bytes have been written or lost. Call before the first

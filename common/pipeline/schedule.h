@@ -47,8 +47,8 @@ bool is_last_backward(Op op);
 
 // Returns the instruction of another stage whose result is the input of `compute`. For a forward pass, it is
 // the forward pass of the stage before. For kBackward and kBackwardInput, it is kBackward of the next stage.
-// (It is kBackward even if the schedule has kBackwardInput there.) Returns nothing if there is no such stage,
-// or if `compute` needs no other stage.
+// (The result is kBackward even if the next stage has kBackwardInput in the schedule.) Returns nothing if
+// there is no such stage, or if `compute` needs no other stage.
 std::optional<Instruction> input_of(const Instruction& compute, int stages);
 
 struct Schedule {

@@ -33,7 +33,8 @@ class Picture {
         width = std::max(width, name_of(each.instruction).size() + 1);
       }
     }
-    // This limits the width. Otherwise one very short instruction would make the picture very wide.
+    // The shortest instruction decides the scale. Without a limit, one very short instruction would make the
+    // picture very wide.
     constexpr double kMostColumns = 4000;
     shortest_ = std::max(shortest_, makespan / kMostColumns);
     if (shortest_ == 0) shortest_ = 1;

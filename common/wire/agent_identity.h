@@ -1,5 +1,5 @@
 // Names of keys. Each agent has a key for its connection to the launcher. Two agents that talk to each other
-// share another key. A peer names the key that it uses.
+// share another key. In the TLS handshake, a client sends the name of its key.
 //
 // A name contains the incarnation of each agent. So a key is worthless once the process of the agent has
 // ended. The two kinds of names always differ. The key for a connection to the launcher is random

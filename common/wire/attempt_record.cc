@@ -49,7 +49,7 @@ Expected<AttemptRecord> parse_attempt_record(std::string_view text, Attempt expe
     }
     if (record.attempt != expected) return failure(ErrorCode::kCorrupt, "it says attempt {}", record.attempt);
     // Readers go from each attempt to the attempt from which it resumed. If an attempt could resume from a
-    // later one, this might never end.
+    // later one, readers might go round in a circle.
     if (record.resume && record.resume->attempt >= record.attempt) {
       return failure(ErrorCode::kCorrupt, "it resumes from the later attempt {}", record.resume->attempt);
     }

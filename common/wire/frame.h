@@ -60,7 +60,7 @@ Error version_error(std::uint8_t version, std::uint8_t type);
 // reader does not overwrite a buffer while a body in it is in use. It takes another buffer instead.
 class FrameReader {
  public:
-  // Returns the place for the next bytes of the stream. There is always some room, and more of it if there is
+  // Returns the place for the next bytes of the stream. The place is never empty. It is larger if there is
   // much to read.
   std::span<char> room();
   // Call this with the number of bytes that were put into room(). The frames that are now complete are

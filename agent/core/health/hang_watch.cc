@@ -116,9 +116,9 @@ void HangWatch::leave(Watched& rank, const std::string& name, TimePoint now) {
   if (rank.sections.empty() && rank.step) rank.step->since += now - rank.step_paused;
 }
 
-// A heartbeat names the innermost section of the rank, or "" if the rank is in none. If this does not agree
-// with the sections that are known here, a datagram about a section was lost. Then this function leaves or
-// enters sections until they agree.
+// A heartbeat names the innermost section of the rank, or "" if the rank is in none. If the named section is
+// not the innermost one that is known here, a datagram about a section was lost. Then this function leaves or
+// enters sections until the two agree.
 void HangWatch::correct_section(Watched& rank, const Report& report, TimePoint now) {
   const std::string& name = *report.section;
   const bool inside = std::ranges::find(rank.sections, name, &Section::name) != rank.sections.end();

@@ -28,13 +28,12 @@ namespace muster::agent {
 
 enum class ProcessState { kLive, kStopped, kFrozen, kUninterruptible };
 
-// Learns how long something usually takes, and tells when it takes too long. After the time soft() the user
-// should get a remark. The time hard() is too long.
+// Learns how long something usually takes, and tells when it takes too long. Something that takes longer than
+// soft() deserves a remark to the user. Something that takes longer than hard() takes too long.
 // - As long as fewer than three durations were seen, hard() is the hang limit, and soft() is half of it.
 // - After that, hard() is 30 times the longest duration, and at least two minutes. The factor is so high
 //   because of busy machines: a process that gets 5 % of the processor time takes 20 times as long.
-// - hard() is never more than the hang limit. But if three times the longest duration is more than the hang
-//   limit, hard() is three times the longest duration.
+// - hard() is at most the hang limit, or three times the longest duration, whichever is more.
 class UsualTime {
  public:
   void seen(Duration took);

@@ -51,8 +51,8 @@ class Reports {
   static constexpr Duration kInterval = std::chrono::milliseconds(100);
   static constexpr std::int32_t kMostInSpite = 100;
 
-  // Takes a report, and returns the reports to pass on now. If progress of the same rank was held back, it
-  // comes first.
+  // Takes a report, and returns the reports to pass on now. If an earlier progress report of the same rank
+  // was held back, that report comes first.
   std::vector<wire::WorkerReported> on(const wire::WorkerReported& report, TimePoint now);
   // Returns the progress reports that were held back and are due now.
   std::vector<wire::WorkerReported> due(TimePoint now);

@@ -39,7 +39,7 @@ class PmiRanks {
   // Handles a line that a rank has sent. `line` is without the line end.
   Effects on_line(LocalRank rank, std::string_view line);
   Effects on_told(const wire::MpiTold& told);
-  // Returns the fault of this rank, for example "called MPI_Abort with 3". It is the result of mpi_fault().
+  // Calls mpi_fault() for this rank, and returns the result, for example "called MPI_Abort with 3".
   std::string fault_of(LocalRank rank, wire::WorkerExited& exited) const;
 
  private:

@@ -20,10 +20,10 @@ struct LogDirectories {
   bool nonce_seen = false;
 };
 
-// Returns the job's log directory. If that one cannot be used here, and this host's own directory can,
-// returns the own directory. The launcher has left a nonce in its directory. If a directory with the same
-// path lacks this nonce, it is another directory. `usable` makes a directory, and returns whether this has
-// worked. It is called only for a directory that may be chosen.
+// Returns the job's log directory, or this host's own directory. The own directory is returned only if it can
+// be used and the job's directory cannot be used here. The launcher has left a nonce in the job's directory.
+// If a directory of this host has the same path but lacks the nonce, it is another directory. `usable` makes
+// a directory, and returns whether this has worked. It is called only for a directory that may be chosen.
 LogPlace choose_log_place(const LogDirectories& directories,
                           const std::function<bool(const std::string& directory)>& usable);
 

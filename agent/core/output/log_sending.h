@@ -36,8 +36,8 @@ class LogSending {
   File add(Wanted wanted = Wanted::kSurely);
   // Call this when the file has grown to `bytes` bytes. `all` says that the file is complete.
   void written(File file, std::uint64_t bytes, bool all);
-  // Returns the piece to send now. Returns nothing if everything has been sent, or if so much has been sent
-  // without an answer that the next piece has to wait.
+  // Returns the piece to send now. Returns nothing if everything has been sent, or if the next piece has to
+  // wait, because too much of what was sent has no answer yet.
   std::optional<Next> next() const;
   // Call this when these bytes have been sent; they begin at `offset`. Returns whether the complete file has
   // been sent.

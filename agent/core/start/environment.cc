@@ -15,10 +15,10 @@ namespace {
 constexpr const char* kGpus = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kRocmGpus = "HIP_VISIBLE_DEVICES";  // ROCm reads both variables, and this one wins
 
-// srun, mpirun and mpiexec set variables with these prefixes for their processes. Workers do not get them: an
-// MPI library that finds one takes the rank for a process of that program. Other variables that begin with
-// PMIX_MCA_, PRTE_MCA_ or OMPI_MCA_ are settings of the user, and stay. With --env, the user can set any
-// variable.
+// srun, mpirun and mpiexec set variables with these prefixes for their processes. Workers do not get these
+// variables. If a rank had one, its MPI library would believe that the rank is a process of srun, mpirun or
+// mpiexec. Other variables that begin with PMIX_MCA_, PRTE_MCA_ or OMPI_MCA_ are settings of the user, and
+// stay. With --env, the user can set any variable.
 constexpr std::string_view kOfOuterMpi[] = {"PMI_",
                                             "PMIX_",
                                             "PRTE_",
@@ -171,8 +171,9 @@ void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const w
                           fmt::format("{}.0;{}:{}", 4096LL * start.master_port, host, start.master_port));
   if (!node.mpi.segments.empty())
     environment.try_emplace("OMPI_MCA_btl_vader_backing_directory", node.mpi.segments);
-  // In Open MPI, a waiting rank uses its core all the time. If there are more ranks than cores, it would take
-  // the core from the ranks for which it waits. This variable changes that. mpirun sets it, too.
+  // In Open MPI, a waiting rank uses its core all the time. If there are more ranks than cores, a waiting
+  // rank would take the core from the ranks for which it waits. With this variable, a waiting rank yields its
+  // core. mpirun sets the variable, too.
   if (plan.local_world_size * plan.agents_on_host > node.core_count)
     environment.try_emplace("OMPI_MCA_mpi_yield_when_idle", "1");
   const bool on_one_host = start.master_address == "127.0.0.1" || start.master_address == "localhost";

@@ -134,8 +134,8 @@ Status Store::compare_set(StoreFields fields) {
   const std::string_view desired = fields.blob();
   Node* node = find(key);
   const bool set_already = node != nullptr && node->second.value;
-  // torch has this rule for a key that is not set: the expected value matches only if it is empty. If it does
-  // not match, the reply is the expected value.
+  // torch has this rule for a key that is not set: the expected value matches only if it is empty. If the
+  // expected value does not match, the reply is the expected value.
   const bool matches = set_already ? *node->second.value == expected : expected.empty();
   if (matches) {
     if (Status done = set(key, desired); !done) return done;

@@ -102,8 +102,9 @@ Expected<Spy> Spy::start(pid_t pid, int output, Way way) {
   return Spy(name, *std::move(process), std::move(target));
 }
 
-// py-spy and eu-stack stop the process with a SIGSTOP. If one of them is killed, the kernel delivers its
-// SIGSTOP to the process. So this destructor sends SIGCONT to the process.
+// py-spy and eu-stack stop the process with a SIGSTOP. If py-spy or eu-stack is killed, the kernel delivers
+// that SIGSTOP to the process, and the process stays stopped. So this destructor sends SIGCONT to the
+// process.
 Spy::~Spy() {
   if (!process_.pidfd || has_ended()) return;
   syscall(SYS_pidfd_send_signal, process_.pidfd.get(), SIGKILL, nullptr, 0);

@@ -1,9 +1,9 @@
 // libmuster_pmix.so: the part of MPI support that needs the PMIx library.
 //
-// No document lists the values that a server must register so that Open MPI 4.1 starts. So the list comes
-// from the sources. Open MPI's ess_pmi_module.c asks for the local rank and the node rank, for the size of
-// the job and for the highest number of processes. The client in the PMIx library asks for the maps of nodes
-// and processes.
+// No document lists the values that a server must register so that Open MPI 4.1 starts. So the list in this
+// file was made from the sources of Open MPI and PMIx. Open MPI's ess_pmi_module.c asks for the local rank
+// and the node rank, for the size of the job and for the highest number of processes. The client in the PMIx
+// library asks for the maps of nodes and processes.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -184,8 +184,8 @@ bool is_directive(const pmix_info_t& info) {
   return std::strncmp(info.key, "pmix.", 5) == 0;
 }
 
-// If one of the functions that the library calls returned an error, the rank that asked would wait forever.
-// So these functions return success, and send the error as the answer.
+// The library calls these functions when a rank asks for something. If such a function returned an error, the
+// rank would wait forever. So the functions return success, and send the error as the answer.
 pmix_status_t on_publish(const pmix_proc_t*, const pmix_info_t* infos, std::size_t count,
                          pmix_op_cbfunc_t done, void* context) {
   bool once = false;
@@ -321,7 +321,8 @@ void PmixServer::ask(wire::MpiAsked asked, Answered answered, std::optional<std:
 void PmixServer::gather(const Meeting& meeting, std::string text, Answered answered) {
   wire::MpiAsked asked{
       .verb = wire::MpiVerb::kFence, .key = meeting.what, .text = wire::Bytes(std::move(text))};
-  // The ranks can set a time limit. The library itself applies it to a connect, but not to the other calls.
+  // The ranks can set a time limit. The library itself applies the limit to a connect (PMIx_Connect), but not
+  // to a fence or a disconnect.
   const bool takes_limit = std::string_view(meeting.what) != "connect";
   std::string group;
   {

@@ -101,8 +101,9 @@ awaitable<void> MemoryConversation::hold(std::shared_ptr<MemoryConversation> sel
   self->setting_.on_fetched(self->setting_.neighbour.node);
 }
 
-// Called when the connection has ended. Tells the user why. If the error is kUnavailable, it is only logged:
-// either the neighbour's attempt is over, or the neighbour is lost, and then the launcher reports that.
+// Called when the connection has ended. Tells the user why, unless the error is kUnavailable. After
+// kUnavailable, a line in the log is enough: either the neighbour's attempt is over, or the neighbour is
+// lost, and the launcher tells the user about a lost neighbour.
 void MemoryConversation::ended(const Error& why) {
   if (connection_->closed() || setting_.is_stopped()) return;
   if (why.code() == ErrorCode::kUnavailable)

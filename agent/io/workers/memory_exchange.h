@@ -29,8 +29,8 @@ class MemoryExchange {
     // Called when the copies for this node's ranks have arrived, or when it is clear that they will not come.
     // The call comes on the thread "muster-exchange".
     std::function<void()> on_fetched;
-    // Called with a remark for the user. The call can come on the thread "muster-exchange" or on the caller's
-    // thread.
+    // Called with a remark for the user. The call can come on the thread "muster-exchange" or on the thread
+    // that uses this object.
     std::function<void(std::string)> on_remark;
   };
   explicit MemoryExchange(Setting setting);

@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kOomScore = "/proc/self/oom_score_adj";
 // Some writes would otherwise kill the agent with one of these signals: a write to a pipe without a reader,
-// and a write to a log file at the user's limit for file sizes. Such a write must only fail.
+// and a write to a log file that has reached the user's limit for file sizes. Such a write must only fail.
 constexpr int kIgnored[] = {SIGPIPE, SIGXFSZ};
 constexpr int kOwnOomScore = -900;  // not -1000: an agent that uses up all memory can be killed
 

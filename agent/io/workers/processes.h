@@ -39,8 +39,8 @@ class ProcessListener {
   // that was ready is gone.
   virtual void template_settled() = 0;
   // Reports that a child of the agent has ended. It may be one that Leftovers::find() returned. From now on
-  // the kernel may give its pid to another process. One end can be reported several times. The report can
-  // come inside any call of these interfaces except begin().
+  // the kernel may give its pid to another process. The end of one child can be reported several times. The
+  // report can come inside any call of these interfaces except begin().
   virtual void leftover_ended(std::int32_t pid) = 0;
   // Reports that a process has ended. Either it was the last leftover, or it may have left other processes
   // behind.
