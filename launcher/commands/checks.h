@@ -30,15 +30,15 @@ Finding check_gpus(const Prepared& prepared);
 // program.
 std::optional<Finding> check_py_spy(const Prepared& prepared, const Surroundings& here);
 
-// check_checkpoints.cc. Checks whether each node can read what the others write to the checkpoint directory,
-// and whether this machine's clock agrees with the file system's.
+// These are in check_checkpoints.cc. check_checkpoints() checks whether each node can read what the others
+// write to the checkpoint directory, and whether this machine's clock agrees with the file system's.
 std::vector<Finding> check_checkpoints(const Plan& plan);
 // Returns whether another launch uses the checkpoint directory. Returns nothing if no launch has ever used
 // it.
 std::optional<Finding> check_checkpoint_use(const Options& options);
 
-// check_hosts.cc. Does all of `launch check` if the plan has hosts. Returns the exit code: 1 if something
-// would stop a job.
+// This is in check_hosts.cc. If the plan has hosts, this function does all of `launch check`. Returns the
+// exit code, which is 1 if something would stop a job.
 int check_hosts(const Prepared& prepared, const Surroundings& here);
 
 }  // namespace muster::launcher

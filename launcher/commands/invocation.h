@@ -1,5 +1,5 @@
-// One call of `launch`. It has the command, its words, and its surroundings. Here are also the functions that
-// all commands share.
+// One call of `launch`. It has the command, its words, and its surroundings. This file also has the functions
+// that all commands share.
 //
 // A command is one function that takes an Invocation, prints, and returns the exit code; main() only chooses
 // the function. Blocking.

@@ -81,7 +81,7 @@ void LogFiles::read_events() {
 
 NodeId LogFiles::node_of(std::uint64_t attempt, Rank rank) const {
   if (const auto* node = started_.find(attempt, rank)) return node->plan.node;
-  // If the workers have just started, or never did, the answer comes from the plan.
+  // If no event says yet where the worker was started, or if it never was, the answer comes from the plan.
   const auto planned =
       std::ranges::find_if(job_.nodes, [rank](const NodePlan& node) { return node.has(rank); });
   return planned == job_.nodes.end() ? NodeId(0) : planned->node;

@@ -30,7 +30,8 @@ class LogStream {
   // Reads new bytes, but at most `limit_bytes`. If this fails, the error names the file, and the next call
   // tries it again.
   Status read(const OnBytes& on_bytes, std::uint64_t limit_bytes = UINT64_MAX);
-  // Returns whether the agent has removed parts that this object had not read yet.
+  // Returns whether the agent has removed parts of the stream, such as NAME.1.log, before this object had
+  // read them.
   bool has_gap() const { return has_gap_; }
 
  private:
@@ -46,8 +47,9 @@ class LogStream {
 
   std::string directory_;
   std::string name_;
-  // The number of the part that is being read. NAME.log has no number yet. For this file, it is the number
-  // that the file will get when it is cut off. 0 means that nothing was read yet.
+  // The number of the file that is being read: 1 for NAME.1.log. NAME.log has no number yet. While NAME.log
+  // is being read, this is the number that the agent will give to the file when it cuts the file off. 0 means
+  // that nothing was read yet.
   std::uint64_t number_ = 0;
   std::uint64_t offset_ = 0;      // in that file
   std::uint64_t left_bytes_ = 0;  // of the limit

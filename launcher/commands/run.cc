@@ -21,8 +21,9 @@ namespace {
 // After the user has stopped the job, a slow reader of the last lines gets this time.
 constexpr Duration kFlushLimit = std::chrono::seconds(5);
 
-// In each attempt, one agent listens on this port. Checks the port before anything is created. With hosts it
-// checks nothing, because the launcher does not know yet on which host that agent will be.
+// Users can choose a port. In each attempt, one agent listens on it. This function checks, before anything is
+// created, whether the port can be used. If the job has hosts, the function checks nothing, because the
+// launcher does not know yet on which host that agent will be.
 Status check_port(const Options& options) {
   if (options.master_port == 0 || !options.hosts.empty()) return {};
   asio::io_context context(1);

@@ -119,7 +119,8 @@ Status check_container_gpus(const Setup& setup) {
   return {};
 }
 
-// A sweep has some flags of a job in another form. This refuses the job's flags.
+// For some flags of a job, a sweep has flags of its own, such as --nodes-per-trial in place of --nodes. This
+// refuses those flags of the job.
 Status check_flags_of_job(const Settings& settings) {
   for (const char* name : {"nodes", "gpus-per-node", "log-dir"}) {
     if (const auto found = settings.find(name); found != settings.end())
@@ -431,7 +432,8 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double 
 
 // The controller was killed, and its runs ended with it, perhaps long before now. This ends them in the
 // journal, too, according to what they have left in their directories. `newest` is the time of the newest
-// event before this. Returns the time of the newest event after it.
+// event that the journal has already. This function adds events, and returns the time of the last of these.
+// If it adds none, it returns `newest`.
 Expected<double> end_lost_runs(const Setup& setup, Sweep& sweep, Journal& journal, double newest) {
   std::map<std::int32_t, LostRun> all;
   double when = newest;

@@ -15,8 +15,9 @@ namespace {
 // nothing in this time.
 constexpr Duration kOverslept = std::chrono::seconds(1);
 
-// If an agent sends output, it lives. But a worker can print without a pause, and it would be too much to
-// handle each output. So the core ignores output if the last message of the same agent is younger than this.
+// Output tells the core only that the agent lives. A worker can print without a pause, and it would be too
+// much work to handle each Output message. So the core skips an Output message if the previous message of the
+// same agent is younger than this.
 constexpr Duration kHeardJustNow = std::chrono::milliseconds(100);
 
 // Logs can arrive without a pause, but the job only needs to know that some arrive.
@@ -29,7 +30,8 @@ FleetLimits limits_of(const Plan& plan, std::string version) {
           .exclusion = {.window = plan.recovery.restart_window, .exclusion = plan.recovery.node_exclusion}};
 }
 
-// If a step took longer, its time counts as kLongestStep, so that sums of such times cannot overflow.
+// A step that took longer than this counts as if it had taken kLongestStep. So sums of such times cannot
+// overflow.
 constexpr Duration kLongestStep = std::chrono::days(12);
 
 // If the message is about one rank, returns this rank.

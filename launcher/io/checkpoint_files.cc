@@ -182,8 +182,9 @@ Expected<Source> open_source(const std::string& path) {
   return source;
 }
 
-// The contents of the checkpoint's file, in order. These are the tensors under their new names.
-// `source_begin` says for each tensor where it begins in the source.
+// The contents of the checkpoint's file. `tensors` has the tensors in the order of that file, under the names
+// that they get there, such as "rank.0.NAME". `source_begin` says for each of these names where the tensor
+// begins in the source.
 struct ImportLayout {
   std::vector<HeaderTensor> tensors;
   std::map<std::string, std::uint64_t> source_begin;
@@ -329,8 +330,8 @@ Extents index_of(std::uint64_t element, const Slice& slice) {
   return index;
 }
 
-// Compares the elements of two pieces that have the same length. If two of them differ by more than all
-// elements so far, notes this in `difference`.
+// Compares the elements of two pieces that have the same length. If two elements differ by more than all
+// pairs so far, stores this difference in `difference`.
 void compare_numbers(Dtype dtype, const Slice& piece, const std::string& left, const std::string& right,
                      TensorDifference& difference) {
   const std::size_t size = bits_of(dtype) / 8;

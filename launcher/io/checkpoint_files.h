@@ -37,10 +37,10 @@ struct Written {
 // Writes the tensors of tensors_of() into one new file. The file appears complete or not at all.
 Expected<Written> export_tensors(const OpenCheckpoint& checkpoint, bool all, const std::string& path);
 
-// The result of an import. import_tensors() reads such a file into a checkpoint directory that has no
-// checkpoints. The checkpoint becomes step `step` of a new attempt. If the file was exported with `all`, the
-// whole state is restored. The tensors of any other file become those of the model. The file is checked
-// before anything is written.
+// The result of import_tensors(). That function makes a checkpoint from a safetensors file, in a checkpoint
+// directory that has no checkpoints. The checkpoint becomes step `step` of a new attempt. If export_tensors()
+// wrote the file with `all`, the whole state is restored. The tensors of any other file become those of the
+// model. The file is checked before anything is written.
 struct Imported {
   CheckpointId id;
   Written written;

@@ -45,7 +45,8 @@ void Launcher::close() {
 
 // ---- What happens ----
 
-// If the launcher has slept, passes this on first. Events that arrived or became due in the meantime follow.
+// If the launcher has slept, the controller first gets a SecondPassed, which tells it so. The events that
+// arrived or became due during the sleep follow.
 void Launcher::post(Event event) {
   if (!performing_) tick_if_due();
   if (!*open_) return;

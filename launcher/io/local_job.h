@@ -1,8 +1,8 @@
 // Connects one job to this machine. Agents are child processes, or run through host shells. The checkpoints
 // are in a directory. People read a console and files.
 //
-// Owns everything between the performer (launcher.h) and an io_context that it may share with other jobs, and
-// decides nothing. One thread; the parts and the plan outlive it.
+// Owns everything between the performer (launcher.h) and an io_context, and decides nothing. Several jobs can
+// share one io_context. One thread; the parts and the plan outlive it.
 #pragma once
 
 #include <functional>

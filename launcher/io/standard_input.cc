@@ -19,9 +19,10 @@ namespace {
 
 constexpr Duration kForegroundPause = std::chrono::milliseconds(500);
 
-// Opens stdin. If it is a pipe or a terminal, opens it once more. So it is non-blocking here, and still
-// blocks for other programs. Otherwise copies the descriptor. A file that is opened again would be read from
-// its beginning. A socket, or a pipe of another user, cannot be opened again.
+// Returns a descriptor of stdin for this process alone. If stdin is a pipe or a terminal, opens it a second
+// time. The new descriptor is non-blocking, while the old one, which other programs share, still blocks. If
+// stdin is anything else, or if this fails, copies the old descriptor. A file that is opened again would be
+// read from its beginning. A socket, or a pipe of another user, cannot be opened again.
 int open_input() {
   struct stat status{};
   const bool known = fstat(STDIN_FILENO, &status) == 0;

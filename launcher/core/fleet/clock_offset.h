@@ -35,10 +35,10 @@ class ClockOffset {
   void on(const wire::Pong& pong, TimePoint now);
   // Converts `there`, a time of the agent's clock, to the launcher's clock. Never returns a time after `now`.
   std::int64_t here(std::int64_t there, TimePoint now) const;
-  // For traces. If an answer is due, returns the best one since the last that was returned. Otherwise returns
-  // nullopt.
+  // For traces. If an answer is due, returns the best one of those that came after the last one returned.
+  // Otherwise returns nullopt.
   std::optional<Answer> take_answer(TimePoint now);
-  // Returns whether the launcher should ping again at once. For a trace, it should while there are only few
+  // Returns whether the launcher should ping again at once. A trace needs this as long as there are only few
   // answers.
   bool wants_more() const { return answer_count_ < kFirstAnswers; }
 

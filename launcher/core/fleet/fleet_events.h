@@ -17,7 +17,7 @@
 
 namespace muster::launcher {
 
-// Numbers the channels that agents have opened. The first one has number 1.
+// The number of a channel that an agent has opened. The first channel has number 1.
 using ConnectionId = Id<struct ConnectionTag, std::uint64_t>;
 
 // ---- Events ----

@@ -174,8 +174,8 @@ SyncFailure sync_failure(const Host& host, const std::string& directory, int exi
   const std::string& said = last_of_shell.empty() ? last : last_of_shell;
   SyncFailure failure{.text = fmt::format("{}: {} cannot be copied there", host.name, directory),
                       .is_busy = is_busy(kSshFailed, said)};
-  // rsync may see that the connection is closed before it learns how the shell of the host ended. So its exit
-  // code alone is not enough.
+  // rsync may see that the connection is closed before it learns how the shell of the host ended. So the exit
+  // code of rsync does not always show that the host lacks rsync.
   const bool lacks_rsync =
       exit_code == kNoSuchProgram || has_any(said, {"rsync: not found", "rsync: command not found",
                                                     "rsync: Command not found", "Unknown command: rsync"});

@@ -42,7 +42,7 @@ class Sweeps {
   // Starts a look for leftovers, that is, processes that ended agents have left behind. If `kill` is true,
   // the look also kills them.
   Actions look(bool kill, TimePoint now);
-  // The answer to `asked`. `left` is nullopt if the host did not answer.
+  // Call with the answer of the host to `asked`. `left` is nullopt if the host did not answer.
   Actions answered(const Ask& asked, std::optional<std::vector<Leftover>> left, TimePoint now);
   Actions on_time(TimePoint now);
   std::optional<TimePoint> next_deadline() const;

@@ -24,8 +24,8 @@ class HeldReports {
   // If the message reports progress, holds it and returns true. Otherwise returns false. The message must be
   // one of the current attempt.
   bool hold(const AgentSaid& said, TimePoint now);
-  // Removes all reports that are held, and returns them, in the order of each rank's first one. Each has the
-  // time of its rank's newest report.
+  // Removes all reports that are held, and returns them. There is one report for each rank that has reported.
+  // The rank that reported first comes first. The time of a report is that of its rank's newest message.
   std::vector<AgentSaid> take();
   std::optional<TimePoint> next_deadline() const { return due_; }
 

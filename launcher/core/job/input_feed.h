@@ -35,7 +35,7 @@ class InputFeed {
   Attempt attempt() const { return attempt_; }
   // Returns how many bytes the ranks of earlier attempts have read.
   std::int64_t gone() const { return gone_; }
-  // Returns how many bytes of the input no rank has confirmed to have read.
+  // Returns how many bytes of the input are kept because no rank has confirmed yet that it has read them.
   std::size_t unread() const { return kept_.size(); }
 
  private:

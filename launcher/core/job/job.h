@@ -140,8 +140,8 @@ class Job {
   void hear(NodeId id, const wire::WorkerReported& reported, TimePoint now);
   void hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now);
   void hear_still(StillRank rank, TimePoint now);
-  // Checks whether all living ranks stand still, and none of them reports steps. If this is so, the job tells
-  // the user once. If it is still so later, the job stops the ranks, because they hang.
+  // Checks whether no living rank moves, and no living rank reports steps. The first time, the job tells the
+  // user. If nothing has moved at the hang limit, the job stops the ranks, because they hang.
   void check_still(TimePoint now);
   std::optional<TimePoint> next_still() const;
   bool all_stand_still() const;

@@ -16,7 +16,8 @@
 
 namespace muster::launcher {
 
-// Numbers the questions that the job asks the lineage, such as BeginAttempt. The first question has number 1.
+// The number of a question that the job asks the lineage, such as BeginAttempt. The first question has number
+// 1.
 using Question = Id<struct QuestionTag, std::uint64_t>;
 
 // ---- Events ----

@@ -46,10 +46,10 @@ Neighbours Job::find_neighbours() const {
 
 // Lets a node load the program now, so that its workers start faster later. The node is a spare, or joined
 // too late. The message StandBy says how many agents the node's machine will probably have in the next
-// attempt, and which of these agents is the node's own. Both can decide which GPUs the workers use. The
-// node's own agent counts as the last one. Without hosts, the node will replace a member on the same machine,
-// so the number of agents stays the same. With hosts, the node will replace a member on another machine, so
-// the node's machine gets one more agent.
+// attempt, and which of these agents is the node's own. Both numbers can decide which GPUs the workers use.
+// The node's own agent counts as the last one. Without hosts, the node will replace a member on the same
+// machine, so the number of agents stays the same. With hosts, the node will replace a member on another
+// machine, so the node's machine gets one more agent.
 void Job::stand_by(NodeId id) {
   const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
   if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
@@ -390,7 +390,7 @@ Duration Job::leave_limit() const {
   return std::chrono::seconds(logs_elsewhere_ ? 10 : 5);
 }
 
-// The rest of the logs is still to come. As long as pieces arrive, the job waits for it.
+// The rest of the logs is still to come. As long as pieces of logs arrive, the job waits for the rest.
 void Job::hear(NodeId, const wire::LogPiece&, TimePoint now) {
   if (phase_ == Phase::kLeaving && deadline_ && deadline_->what == Deadline::What::kEnd)
     deadline_->at = std::max(deadline_->at, now + kLogsLimit);

@@ -45,9 +45,10 @@ std::map<NodeId, std::vector<wire::Neighbour>> Neighbours::told_to_each(
     bool caller_has = false, called_has = false;  // has a checkpoint that the other lacks
   };
   std::map<std::pair<std::size_t, std::size_t>, Pair> pairs;
-  // Notes a fact about node `of`: that this node keeps something for node `to`, or has something for it. The
-  // two nodes have one entry, with the key (caller, called). If `of` is the called node, this sets the member
-  // `if_called` of the entry. If `of` is the caller, this sets the member `if_caller`.
+  // Stores a fact about the nodes `of` and `to`, namely that `of` keeps copies for `to`, or that `of` has a
+  // checkpoint that `to` lacks. The two nodes have one entry, with the key (caller, called). If `of` is the
+  // called node, this sets the member `if_called` of the entry. If `of` is the caller, this sets the member
+  // `if_caller`.
   const auto between = [&pairs](std::size_t of, std::size_t to, bool Pair::* if_called,
                                 bool Pair::* if_caller) {
     const auto known = pairs.find({of, to});

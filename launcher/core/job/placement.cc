@@ -20,9 +20,9 @@ auto preference(const NodeStatus& status, bool patient) {
 }
 
 // A set of nodes that can all take part, each in a place of its own. A place is a number of workers. By
-// Hall's theorem, there are enough places if this holds for each n: the nodes with room for fewer than n
-// workers are not more than the places for fewer than n workers. Such sets are a matroid. So if nodes are
-// taken in the order of preference, the result is the most preferred set.
+// Hall's theorem, there are enough places if this holds for each n: there are at least as many places for
+// fewer than n workers as there are nodes with room for fewer than n workers. Such sets are a matroid. So if
+// nodes are taken in the order of preference, the result is the most preferred set.
 class Seating {
  public:
   explicit Seating(const JobSize& size) : most_(size.places.size()) {
@@ -32,8 +32,8 @@ class Seating {
     if (taken_ == most_) return false;
     std::size_t smaller_places = 0;
     std::size_t smaller_rooms = 0;
-    // Some nodes fit only into small places. For each size of place, this checks that the smaller places are
-    // enough for the nodes that fit only into them.
+    // Some nodes fit only into small places. For each size of place, this checks that there are enough
+    // smaller places for the nodes that fit only into smaller places.
     for (const auto& [workers, count] : places_) {
       if (workers > room && smaller_rooms + 1 > smaller_places) return false;
       smaller_places += count;
@@ -120,7 +120,9 @@ Placement place(const JobSize& size, std::vector<NodeStatus> nodes, bool patient
   for (const NodeStatus& each : nodes) {
     if (usable(each)) rooms.push_back(each.room);
   }
-  // If the usable nodes are enough, chooses all of them. Otherwise chooses no more nodes than are needed.
+  // If at least min_nodes of the usable nodes can take part together, chooses as many usable nodes as
+  // possible. If fewer can, the attempt has to wait for other nodes. Then this chooses only min_nodes nodes,
+  // so that the attempt waits for as few nodes as possible.
   const auto count = static_cast<std::size_t>(needed_count(size, placeable_count(size, rooms)));
   Seating seating(size);
   std::vector<NodeStatus> chosen;

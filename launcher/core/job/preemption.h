@@ -1,9 +1,9 @@
 // A job can get a notice that it must leave. This keeps the facts about it: which ranks can save and leave by
 // themselves, whether they were told to, and which ranks leave.
 //
-// A notice comes from SIGTERM, SIGUSR1, SIGINT, `launch cancel` or the time limit. The job passes it on only
-// if every rank can act on it. A rank that cannot would keep the others from agreeing on a step. Plain
-// values; job.h decides.
+// A notice comes from SIGTERM, SIGUSR1, SIGINT, `launch cancel` or the time limit. The job passes the notice
+// on only if every rank can save and leave. If one rank could not, the other ranks could not agree on a step.
+// Plain values; job.h decides.
 #pragma once
 
 #include <cstdint>
@@ -45,9 +45,9 @@ class Preemption {
   // there is none.
   void found(std::optional<std::int64_t> step);
   bool has_committed(const Steps& steps) const;  // since the notice
-  // Returns whether nobody knows yet if the ranks have saved a checkpoint since the notice. This is so if no
-  // report names such a checkpoint, because reports may have been lost with the ranks. Then the job has to
-  // ask the lineage, once.
+  // Returns whether the job has to ask the lineage if the ranks have saved a checkpoint since the notice. It
+  // has to ask if no report names such a checkpoint, because reports may have been lost with the ranks. It
+  // asks only once.
   bool is_unclear(const Steps& steps) const { return given_ && !has_committed(steps) && !looked_; }
 
   // For the journal (journal/state.h).

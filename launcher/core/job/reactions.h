@@ -21,7 +21,7 @@ enum class Phase {
 };
 constexpr std::size_t kPhaseCount = static_cast<std::size_t>(Phase::kDone) + 1;
 
-// The kinds of occurrences. A test compares every cell of the table with the table in docs/architecture.md.
+// The kinds of occurrences. A test compares every cell of kReactions with the table in docs/architecture.md.
 enum class Occurrence {
   kJoined,
   kLost,       // a node that the attempt cannot do without

@@ -19,8 +19,8 @@ class Recruiter {
   Recruiter(const Plan& plan, Fleet& fleet);
 
   // Chooses the nodes for the attempt after `last`. `last` is empty before the first attempt. If agents are
-  // still missing, the result has no members. If `patient` is true, it waits for nodes that are on their way,
-  // even if fewer would be enough.
+  // still missing, the result has no members. If `patient` is true, the attempt waits for nodes that are on
+  // their way, even if fewer nodes would be enough.
   Placement place(const Crew& last, bool patient, TimePoint now) const;
   // The nodes whose agents place() waits for.
   std::vector<NodeId> missing(const Crew& last, bool patient, TimePoint now) const;

@@ -30,7 +30,8 @@ const std::string& text_of(const WorkerEnd& end) {
   return end.cause.empty() ? end.exception : end.cause;
 }
 
-// Returns the value for Failure::at_start. In these cases, too, it is "":
+// Returns the value for Failure::at_start. Apart from the cases that are listed there, the value is also ""
+// in these two:
 // - The rank only missed another rank. It may succeed next time.
 // - The rank has left no text. Then the cause is not known.
 std::string failure_at_start(const Verdict& verdict, const std::string& what) {

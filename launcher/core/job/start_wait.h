@@ -1,7 +1,8 @@
 // How long a job waits for missing nodes before its first attempt.
 //
-// The job waits for all nodes until `timeout` after the latest node joined. Then it starts with the nodes
-// that are there, if they are enough. Enough nodes must join within kLimit. Pure; the time is passed in.
+// The job waits for all nodes. If no further node has joined for `timeout`, the job starts with the nodes
+// that are there, but only if these are enough for an attempt. If they are too few, the job waits longer,
+// until kLimit after its beginning. Pure; the time is passed in.
 #pragma once
 
 #include <algorithm>

@@ -36,7 +36,8 @@ class Stragglers {
 
   explicit Stragglers(std::int32_t world_size = 0);
   // Call when a rank has made a step in this group. The name "" stands for the group of all ranks. Returns
-  // the ranks that have become stragglers, or no longer are, since the last call.
+  // the ranks that have become stragglers since the last call, and the ranks that have stopped being
+  // stragglers.
   std::vector<Change> stepped(Rank rank, const std::string& group, Duration busy);
 
  private:

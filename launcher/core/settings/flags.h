@@ -1,4 +1,5 @@
-// Tables of all flags that `launch` knows. flags.cc has its own, and torchrun_flags.cc has those of torchrun.
+// Tables of all flags that `launch` knows. flags.cc has Muster's own flags, and torchrun_flags.cc has those
+// of torchrun.
 //
 // The readers of the command line (arguments.h), the environment and the configuration file use these tables.
 // --help, the man page and the completions of shells are made from them. options.h decides what a value

@@ -1,5 +1,5 @@
-// Reads the flags for the hosts of a job. Some say how the launcher starts the agents there and talks to
-// them. Pure: the caller has read the files.
+// Reads the flags for the hosts of a job. Some of these flags say how the launcher starts the agents on the
+// hosts and talks to them. Pure: the caller has read the files.
 #pragma once
 
 #include "launcher/core/settings/setting_reader.h"

@@ -300,7 +300,7 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
       }
     }
   }
-  // These are other variables that torchrun reads. Its flags and its variables PET_... count more than these.
+  // torchrun also reads these variables. They count less than its flags and its variables PET_NAME.
   constexpr std::pair<const char*, const char*> kOfTorchrunsAgent[] = {
       {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "log-line-prefix-template"},
       {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "grace"},

@@ -33,8 +33,9 @@ struct Setting {
 using Settings = std::map<std::string, Setting, std::less<>>;
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-// Adds a value under the name of the flag's option. It is an error if the option was already set under
-// another name.
+// Adds a value to the setting of the flag's option. Several flags can stand for one option: --nodes and its
+// alias --nnodes both set the option `nodes`. It is an error if another flag has already set this option.
+// `source` is the flag or variable as the user wrote it.
 Status add_setting(Settings& settings, const Flag& flag, std::string source, std::string value);
 
 // Returns the settings from environment variables. If this process is a worker of another job, the variables

@@ -45,8 +45,8 @@ struct Plan {
   bool take_over = false;           // take the checkpoint directory from a launch that uses it
   bool shares_checkpoints = false;  // a host must see the launcher's checkpoint directory even if it is alone
   Control control = Control::kSocket;  // never kAuto where all nodes are on this machine
-  // The hosts in the order of the nodes' numbers, including spares. Each has its slots. If there are none,
-  // all nodes are on this machine.
+  // The hosts in the order of the nodes' numbers, including spares. Each host has its number of slots. If
+  // this list is empty, all nodes are on this machine.
   std::vector<Host> hosts;
   RemoteOptions remote;
   // Nobody has set these NCCL variables on this machine, so the agents add them.

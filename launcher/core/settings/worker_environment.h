@@ -34,8 +34,8 @@ Expected<std::map<std::string, std::string>> parse_env_file(std::string_view tex
                                                             const Environment& here);
 
 // Returns the NCCL variables that agents set, because neither the job nor the workers' environment sets them.
-// On hosts, this includes the variable for NCCL's network interface. It is the interface that the job names.
-// If the job names none, each agent chooses one.
+// On hosts, one of these variables is that of NCCL's network interface. Its value is the interface that the
+// job names. If the job names none, each agent chooses an interface.
 std::map<std::string, std::string> chosen_for_nccl(const wire::JobSpec& job, const Environment& inherited,
                                                    bool on_hosts);
 

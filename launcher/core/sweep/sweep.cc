@@ -171,8 +171,8 @@ SweepDecisions Sweep::on_end(std::int32_t slot, RunEnd end, std::string text, do
   CHECK(place.trial.has_value(), "slot {}", slot);
   when_ = when;
   const std::int32_t trial = *std::exchange(place.trial, std::nullopt);
-  // Counts the lost runs of the trial, but not those on a host that was set aside. These need no limit: each
-  // of them takes a host away, and at last no host is left.
+  // Counts the lost runs of the trial. A run on a host that was set aside does not count. Such runs need no
+  // limit: each of them takes a host away, and at last no host is left.
   if (place.usable && is_lost_too_often(trial, end)) {
     end = RunEnd::kFailed;
     text = fmt::format("lost {} times in a row without a new report: {}", kMostLosses, text);

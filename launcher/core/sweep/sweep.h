@@ -38,8 +38,8 @@ struct StartRun {
       exploited{};  // the newest one: if the trial has not taken over its checkpoint yet, it does so first
   std::int32_t exploit_run = -1;  // the first run since then
 };
-// Ends the run of the trial. A call of on_end() follows. `save` says that the checkpoint of the run will be
-// needed.
+// Ends the run of the trial. When the run is over, the caller must call on_end(). `save` says that the
+// checkpoint of the run will be needed.
 struct EndRun {
   std::int32_t slot = 0;
   bool save = false;

@@ -85,8 +85,8 @@ std::string type_and_text(std::string_view type, std::string_view text, std::spa
   return fmt::format("{}: {}", type, text);
 }
 
-// Returns a part of torchrun's ChildFailedError. It begins in the root cause, at the line of `field`. Returns
-// an empty span if there is no such line.
+// Finds the root cause in the lines of torchrun's ChildFailedError. Returns the first line of the root cause
+// that begins with `field`, and all lines after that line. Returns an empty span if there is no such line.
 std::span<const std::string> root_cause(std::span<const std::string> lines, std::string_view field) {
   const auto begins = [](std::string_view with) {
     return [with](const std::string& line) { return line.starts_with(with); };
@@ -196,8 +196,9 @@ std::string without_prefix(std::string line) {
   return line;
 }
 
-// Exception groups have a margin: "  | " before the group's own traceback, and two more columns before the
-// tracebacks of its members. Drops lines that are indented further than `column`.
+// The lines of an exception group have a margin. It is "  | " in the group's own traceback, and two columns
+// further in the tracebacks of its members. Removes the margins that begin at `column`. Drops lines with a
+// margin elsewhere, and keeps lines without a margin.
 TextLines without_margin(const TextLines& lines, std::size_t column) {
   TextLines kept;
   for (const std::string& line : lines) {

@@ -116,8 +116,8 @@ std::vector<Stall> Hang::suspects_of_one_training() const {
   }
   if (pool.size() > 1)
     keep(pool, [&](const Stall& each) { return std::ranges::find(elsewhere, each.rank) != elsewhere.end(); });
-  // If the stacks of all suspects are here, and some suspects do not wait for others, only these stay
-  // suspects. If a stack is missing, nothing is known about that rank, so all suspects stay.
+  // If the stacks of all suspects are here, and some suspects do not wait for others, only the ones that do
+  // not wait stay suspects. If a stack is missing, nothing is known about that rank, so all suspects stay.
   if (std::ranges::all_of(pool, [&](const Stall* each) { return stacks_.contains(each->rank); }))
     keep(pool, [&](const Stall& each) { return !waits_for_others(stacks_.at(each.rank)); });
   std::vector<Stall> found;
@@ -125,8 +125,8 @@ std::vector<Stall> Hang::suspects_of_one_training() const {
   return found;
 }
 
-// If all stalled ranks wait for others, returns the ranks that do not wait. Otherwise returns an empty
-// vector.
+// If every stalled rank waits for other ranks, returns the ranks whose stacks show that they do not wait. The
+// stalled ranks may be waiting for these. Otherwise returns an empty vector.
 std::vector<Rank> Hang::awaited() const {
   std::vector<Rank> ranks;
   if (!std::ranges::all_of(stalls_, [this](const Stall& each) { return is_known_to_wait(each.rank); }))

@@ -1,7 +1,7 @@
 // Explains obscure error messages with a table of text patterns, each with advice.
 //
-// The patterns are looked up in a worker's last lines and error file. Hints decide nothing. Only the
-// functions that return bool affect a verdict. Pure.
+// The patterns are looked up in a worker's last lines and error file. The advice is only text for the user.
+// The functions that return bool use patterns, too, and they affect a verdict. Pure.
 #pragma once
 
 #include <span>

@@ -98,7 +98,7 @@ bool is_call_of_mpi(std::string_view frame) {
 }
 
 // Returns the frame that more than half of the ranks have. Returns nullopt if there is none. If a rank's
-// stack is not this deep, the rank has the frame "".
+// stack is too short to have a frame at the depth in question, the rank has the frame "".
 std::optional<std::string> majority(const std::map<Rank, MainStack>& stacks, const std::vector<Rank>& ranks,
                                     const auto& frame_of) {
   std::map<std::string, std::size_t> counts;

@@ -54,8 +54,9 @@ const WorkerEnd* first_failure(const AttemptFacts& facts) {
 const WorkerEnd* who_left(const AttemptFacts& facts, const WorkerEnd& missing) {
   if (!shows_missed_peer(missing.text())) return nullptr;
   const auto trained_apart = [&](Rank rank) { return facts.groups.apart(rank, missing.rank); };
-  // If all other ranks of the group have exited with 0, the training was over, and none of them left too
-  // early. With two ranks this proves nothing, because the one other rank may have left too early.
+  // If all other ranks of the group have exited with 0 before the failure, the training was over. Then none
+  // of them left too early. In a group of two ranks, this is not certain: there is only one other rank, and
+  // it may be the one that left too early.
   const auto done = std::ranges::count_if(facts.ends, [&](const WorkerEnd& end) {
     return !end.failed() && !end.after_stop && end.at < missing.at && !trained_apart(end.rank);
   });
@@ -158,8 +159,8 @@ Verdict failed(const WorkerEnd& end, const AttemptFacts& facts, const NodeNames&
   return verdict;
 }
 
-// Returns the verdict that `left` exited with 0 too early, and that this is the failure. `missing` is the
-// first rank that could not go on without it.
+// Returns the verdict for this failure: the rank `left` exited with 0 too early. `missing` is the first rank
+// that could not go on without `left`.
 Verdict left_early(const WorkerEnd& left, const WorkerEnd& missing, const AttemptFacts& facts,
                    const NodeNames& names) {
   const auto step = facts.steps.find(left.rank);

@@ -31,7 +31,7 @@ constexpr int kExitTimeOut = 124;
 constexpr int kExitInternal = 125;
 constexpr int kExitOutOfMemory = 253;
 
-// If a worker reports a lost peer, the worker may end up to this long before the peer does. A big process
+// A worker that reports a lost peer can end earlier than the peer, but by no more than this. A big process
 // closes its connections long before it has ended, above all if it dumps core.
 constexpr Duration kPeerWindow = std::chrono::seconds(3);
 

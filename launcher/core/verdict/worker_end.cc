@@ -41,9 +41,9 @@ std::vector<std::string> last_of(const std::vector<std::string>& lines, std::siz
 
 WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing) {
   const ErrorFile error = read_error_file(exited.error_file);
-  // Decides whether a worker that was told to stop has ended for this reason. It has if it ended with any
-  // exit code, or by SIGTERM. It also has if it ended by SIGKILL, and the job has sent SIGKILL. If another
-  // signal ended it, there is another reason.
+  // Decides whether a worker that was told to stop has ended for this reason. This is true if the worker
+  // ended with any exit code, or by SIGTERM. It is also true if the worker ended by SIGKILL after the job had
+  // sent SIGKILL. If another signal ended the worker, there is another reason.
   const bool as_told =
       exited.signal == 0 || exited.signal == SIGTERM || (exited.signal == SIGKILL && killing);
   return {.rank = exited.rank,
@@ -99,8 +99,8 @@ std::string end_text(const WorkerEnd& end) {
           ? fmt::format("{}was killed by {}", end.ran_last_line ? "had run its last line when it " : "",
                         signal_name(end.signal))
           : fmt::format("exited with code {}", end.exit_code);
-  // If an exception ends a Python or C++ program, the program ends with one of these two signals or with an
-  // exit code. All other signals have other causes.
+  // If an exception ends a Python or C++ program, the program ends by SIGABRT or SIGINT, or with an exit
+  // code. All other signals have other causes.
   const bool of_exception =
       end.signal == SIGABRT || end.signal == SIGINT || (end.signal == 0 && end.failed());
   return of_exception && !end.exception.empty() ? fmt::format("{} after {}", text, end.exception) : text;

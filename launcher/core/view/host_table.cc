@@ -20,8 +20,7 @@ std::string link_text(const HostLink& link) {
 }
 
 // Returns a line with numbers. If a link fails, a table of the links between hosts follows it. If the
-// terminal is too narrow for the table, it is left out, because obstacles() names each link that fails as
-// well.
+// terminal is too narrow, the table is left out: obstacles() also names each link that fails.
 std::string links_text(const std::vector<HostReport>& reports, std::size_t columns) {
   std::size_t count = 0, good = 0;
   Duration least = Duration::max(), most{};

@@ -1,4 +1,5 @@
-// The progress of the layers of an image. During a pull, the Docker Engine sends lines about it. Pure.
+// How far a pull of an image has got, layer by layer. During the pull, the Docker Engine sends lines about
+// the layers. Pure.
 #pragma once
 
 #include <cstdint>

@@ -14,10 +14,11 @@ namespace muster::launcher {
 
 namespace {
 
-// A process ends after this many jobs. All that they have left in its memory is then gone. For remote agents,
-// kMostJobs in agent/main.cc is the same number.
+// A process ends after this many jobs. All that the jobs have left in its memory is then gone. For remote
+// agents, kMostJobs in agent/main.cc is the same number.
 constexpr int kMostJobs = 100;
-// While the next job starts, the end of this one has to wait this long.
+// When a process goes from one job to the next, the next job starts first. The end of the old job is handled
+// this much later.
 constexpr auto kEndPeriod = std::chrono::milliseconds(3);
 
 }  // namespace

@@ -20,8 +20,8 @@ constexpr char kGo = '.';
 constexpr char kNow = '!';
 constexpr Duration kGoLimit = std::chrono::seconds(1);
 
-// Looks several times. The engine may have been creating a container when the launcher died, and then the
-// container appears a moment later. An engine that restarts needs time to come back.
+// Looks several times for what is left. The engine may have been creating a container when the launcher died,
+// and then the container appears a moment later. An engine that restarts needs time to come back.
 awaitable<void> remove_all(DockerEngine& engine, std::string label, Duration patience) {
   constexpr int kLooks = 3;
   constexpr Duration kPause = std::chrono::seconds(1);

@@ -53,7 +53,7 @@ std::string stamp_of(const std::string& file) {
 }
 
 // Returns the path of a cache file. The file has the last digest, and the stamps (stamp_of()) of the files
-// that it was made of. Errors are ignored, because the cache only saves time.
+// whose digest it is. Errors are ignored, because the cache only saves time.
 std::string memory_file() {
   const std::string home = home_directory();
   return home.empty() ? "" : home + "/.cache/muster/agent/digest";

@@ -17,12 +17,13 @@ std::string pmix_beside(const std::string& agent);
 
 class Delivery {
  public:
-  // `agent_program` is the file of the agent. Its TLS module is the file that this program would load.
+  // `agent_program` is the file of the agent. The TLS module is the file that the agent would load.
   explicit Delivery(std::string agent_program) : agent_program_(std::move(agent_program)) {}
 
   // Returns the place of the files on a host. The first call computes their digest. An error names the file.
   Expected<AgentPlace> place();
-  // The files as a ustar archive (POSIX.1-1988), with the names of core/fleet/host_script.h.
+  // Returns the files as a ustar archive (POSIX.1-1988). In the archive, the files have the paths that
+  // core/fleet/host_script.h defines.
   Expected<std::shared_ptr<const std::string>> tar();
 
  private:

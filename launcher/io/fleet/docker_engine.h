@@ -68,8 +68,8 @@ class DockerEngine {
   // these lines. If the answer is an error, it has its whole body, and `on_line` is not called.
   awaitable<Expected<Answer>> read_lines(Request request, std::function<void(std::string_view)> on_line);
   awaitable<Expected<Streams>> attach(std::string id);
-  // Asks the engine to wait for the container's next end, and returns once it waits. End::code() returns at
-  // that end.
+  // Asks the engine to wait for the container's next end. Returns as soon as the engine has begun to wait.
+  // End::code() returns when the container has ended.
   awaitable<Expected<std::unique_ptr<End>>> next_end(std::string id);
 
   const asio::any_io_executor& executor() const { return executor_; }

@@ -36,7 +36,8 @@ class HostAccess {
   // same place in a later job. If the result is "", the agent has to exit with its job. Call this after
   // prepare().
   virtual std::string place(NodeId node) const = 0;
-  // Notes that an agent of an earlier job, which this shell runs, is now the agent of this node.
+  // Call when an agent of an earlier job becomes the agent of a node in this job. `agent` is its new
+  // identity. `shell` is the shell that runs it.
   virtual void adopt(AgentId agent, const std::shared_ptr<HostShell>& shell) = 0;
   // Runs the agent on its host, with these arguments. Returns kInvalidArgument if the host would refuse each
   // retry, too.

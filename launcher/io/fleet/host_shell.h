@@ -40,8 +40,9 @@ class HostShell {
   // number. If it still runs at `deadline`, returns kTimedOut.
   virtual awaitable<Expected<int>> ended(TimePoint deadline = TimePoint::max()) = 0;
   virtual void terminate() = 0;  // sends SIGTERM; to a container SIGKILL
-  // Gives the file of stderr another name, `errors`, for a new job. The file still has what the command wrote
-  // in earlier jobs. Keeps the old name if `errors` exists, or is on another file system.
+  // Call when the command begins to serve a new job. The file that gets the command's stderr then has a
+  // second name, `errors`. The file still has what the command wrote in earlier jobs. If `errors` already
+  // exists, or is on another file system, the file gets no second name.
   void link_errors(const std::string& errors);
   // Returns the last line that the command has written to stderr since it started.
   virtual std::string last_error_line() const;

@@ -37,9 +37,9 @@ class KeptAgents {
   // If an agent with this place waits here, takes it. If there are several, takes the one that was put here
   // last. Returns nullopt if there is none.
   std::optional<KeptAgent> take(const std::string& place);
-  // Call if some agents are containers. If this launcher dies, a guardian removes all that the launcher has
-  // created in the engine. close() removes it, too. `patience` has the same meaning as in ContainerGuardian.
-  // After the first call, this does nothing.
+  // Call if some agents are containers. If this launcher dies, a guardian removes all objects that the
+  // launcher has created in the engine. close() also removes these objects. `patience` has the same meaning
+  // as in ContainerGuardian. After the first call, this does nothing.
   Status guard_containers(Duration patience);
   // Ends all agents. An agent exits when its stream ends. Run the context until idle() is true.
   void close();

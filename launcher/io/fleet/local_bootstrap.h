@@ -1,10 +1,11 @@
 // Starts agents on this machine. Each agent is a process in a session of its own. So Ctrl-C reaches the
 // launcher, but no agent.
 //
-// The agent program is in the launcher's directory. With a socket, the agent inherits one end of a pair as
-// descriptor 3. With TCP, the agent gets the address by its command line and its key by stdin, which no other
-// process can read. This process becomes a child subreaper. So if agents leave processes behind, these become
-// its children. They count as leftovers until they are reaped. Use this class on the thread of its executor.
+// The agent program is in the launcher's directory. With Control::kSocket, the agent inherits one end of a
+// socket pair as descriptor 3. With Control::kTcp, the agent gets the address by its command line and its key
+// by stdin, which no other process can read. This process becomes a child subreaper. So if agents leave
+// processes behind, these become its children. They count as leftovers until they are reaped. Use this class
+// on the thread of its executor.
 #pragma once
 
 #include <map>
@@ -33,8 +34,8 @@ class LocalBootstrap final : public Bootstrap {
  public:
   // Executes `agent_program` for each agent. Messages of an agent itself go to LOG_DIRECTORY/agent.nodeN.log.
   // Each agent takes a descriptor of this process. So this raises the process's limit on descriptors, but
-  // agents get the old limit. If there is a `pool`, agents with a socket come from it and go back to it. If
-  // it is null, each agent is a new process.
+  // agents get the old limit. With Control::kSocket and a `pool`, agents come from the pool and go back to
+  // it. Otherwise each agent is a new process.
   LocalBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
                  AgentPool* pool = nullptr);
 

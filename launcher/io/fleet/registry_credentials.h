@@ -10,8 +10,9 @@
 namespace muster::launcher {
 
 // Returns the value of the header X-Registry-Auth. It contains a secret. It is empty if the user has no
-// credentials. `directory` contains config.json. `errors` is a file for the stderr of a helper. It is an
-// error if the file or a helper cannot be used.
+// credentials. `directory` contains config.json. That file can name a credential helper. `errors` is the path
+// of a file that gets the stderr of this helper. If config.json or the helper cannot be used, returns an
+// error.
 awaitable<Expected<std::string>> registry_auth(std::string directory, std::string registry,
                                                std::string errors);
 

@@ -80,8 +80,8 @@ class RemoteBootstrap final : public Bootstrap {
   awaitable<void> bring_up(AgentId agent);
   awaitable<std::optional<HostStart::GiveUp>> start_agent(AgentId agent);
   bool may_stay(AgentId agent) const;
-  // If an agent waits on the node's host, gives the node to it. Otherwise returns false, and a new agent has
-  // to be started.
+  // If an agent of an earlier job waits on the node's host, this agent becomes the node's agent. Otherwise
+  // returns false, and a new agent has to be started.
   awaitable<bool> hire(AgentId agent);
   Status tell_next_job(AgentId agent, net::KeptStream& stream);
   awaitable<void> drop(AgentId agent, KeptAgent dropped);

@@ -1,6 +1,6 @@
 // The launcher's end of the conversation with one agent. It encodes and decodes messages, and drops frames of
-// earlier attempts. It compares the two clocks, and tells the agent how much of its output the launcher has
-// consumed.
+// earlier attempts. It compares the agent's clock with the launcher's, and tells the agent how much of the
+// agent's output the launcher has consumed.
 //
 // Carries messages and decides nothing. One thread.
 #pragma once
@@ -37,8 +37,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void start(OnMessage on_message, OnClosed on_closed);
   void send(Attempt attempt, const wire::ToAgent& message);
   void send_ping(bool output_waits, bool usage = false);
-  // Call when output of the agent has arrived. Call the function that is returned when that output has been
-  // written or thrown away.
+  // Call when output of the agent has arrived. Returns a function. Call this function when the output has
+  // been written or thrown away.
   Taken received_output(std::int32_t stream, std::size_t bytes);
   // Call while the reader of this stream takes output, even if that is only the output of other agents. If
   // this agent waits for the reader, it gets a sign of life.

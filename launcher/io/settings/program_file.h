@@ -12,8 +12,9 @@
 
 namespace muster::launcher {
 
-// Checks whether the program can be executed. `search_path` is the value of PATH. Returns kNotFound, which
-// stands for exit code 127, or kPermission, which stands for 126, if it cannot.
+// Checks whether the program can be executed. `search_path` is the value of PATH. If the program cannot be
+// executed, returns kNotFound or kPermission. `launch` then exits with 127 for kNotFound, and with 126 for
+// kPermission.
 Status check_program(const std::vector<std::string>& command, const std::string& search_path);
 
 // Returns the MPI that the program was built with. Returns nothing if the file does not exist or cannot be

@@ -14,13 +14,14 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// The next trials start first. Runs that have ended are closed this much later.
+// When runs have ended, the next trials start first. The runs that have ended are closed this much later.
 constexpr auto kClosingPeriod = std::chrono::milliseconds(8);
 constexpr auto kLastClosingPeriod = std::chrono::milliseconds(1);
-// If nothing follows from a report, it waits this long for others. Then all of them wait for the disk
-// together.
+// If nothing follows from a report, the report waits this long for further reports. Then they are all written
+// to the disk together.
 constexpr auto kReportPeriod = std::chrono::milliseconds(100);
-// A start that takes longer than this is waiting for something else, and not for this process.
+// A start counts as work of this process for this long. If the start takes longer, it is waiting for
+// something else.
 constexpr Duration kStartLimit = std::chrono::milliseconds(5);
 
 }  // namespace
@@ -184,8 +185,8 @@ void SweepRun::handle(End end) {
   if (closing_.size() == 1 || runs_.empty()) close_soon();
 }
 
-// Adds slots on hosts that have none that can take a trial. These hosts had no trial, or shared one with a
-// host that was lost.
+// Adds slots on hosts without a slot that can take a trial. Such a host had no slot before, or its slot also
+// had a host that was lost.
 void SweepRun::use_idle_hosts() {
   for (const Berth& berth : parts_.more_berths(sweep_.taken_hosts(), sweep_.usable_count())) {
     if (over_ && !sweep_.lacks_hosts()) return;

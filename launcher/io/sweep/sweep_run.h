@@ -54,9 +54,10 @@ class SweepRun {
   SweepRun& operator=(const SweepRun&) = delete;
   ~SweepRun() { signals_.release(); }
 
-  // `berths`: of the slots. Returns when the sweep is over and no trial runs: why it ended, as one clause. An
-  // error: the journal or a run's directory cannot be written, or a host refused a run for what the user has
-  // given (kInvalidArgument); everything was ended.
+  // `berths` has the place of each slot. Returns when the sweep is over and no trial runs. The result is one
+  // clause that says why the sweep ended. It is an error if the journal or a run's directory cannot be
+  // written. It is kInvalidArgument if a host refused a run because of a value that the user has given. In
+  // both cases all runs have ended, too.
   Expected<std::string> run(const std::vector<Berth>& berths);
   // Returns the signal that ended the sweep. Returns 0 if no signal did.
   int signal() const { return signal_; }

@@ -44,7 +44,7 @@ std::vector<Reported> kept_reports(const History& history, std::span<const Event
   return kept;
 }
 
-// TensorBoard knows no None: there it is a word.
+// TensorBoard has no value None. So None becomes the text "None".
 event_records::Settings settings_of(const Point& point) {
   event_records::Settings settings;
   for (const auto& [name, value] : point) {

@@ -13,9 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// This file is in a directory of checkpoints, and names the exploit that they came from. It also has the
-// number of the run. If the trial `from` is slow, a second exploit can find it at the same step. Then the two
-// exploits may differ only in their run.
+// This file is in a trial's checkpoint directory, and describes the exploit that the checkpoints came from:
+// the other trial, the step, the parameters, and the number of the run. The same trial can be taken over a
+// second time while it is still at the same step. Then the two exploits may differ only in the number of the
+// run.
 constexpr const char* kExploitFile = "exploit.json";
 
 std::string text_of_exploit(const StartRun& start) {

@@ -22,10 +22,11 @@ std::string checkpoints_of(const std::string& sweep_directory, std::int32_t tria
 Status make_trial_directory(const std::string& directory, const Point& point);
 
 // Performs the exploit with which the run begins (PBT). `mine` is the checkpoint directory of the trial, and
-// `donors` is that of the trial to take over. Replaces the checkpoints in `mine` by the newest checkpoint in
-// `donors`. Meanwhile the donor may save new checkpoints and remove old ones. Links the files of Muster's
-// checkpoints, and copies files of the program's own. If `donors` has no checkpoints, `mine` has none after
-// this. Does nothing if the same call was completed before, because a crash may repeat it.
+// `donors` is the checkpoint directory of the trial to take over, the donor. Replaces the checkpoints in
+// `mine` by the newest checkpoint in `donors`. Meanwhile the donor may save new checkpoints and remove old
+// ones. Links the files of Muster's checkpoints, and copies files of the program's own. If `donors` has no
+// checkpoints, `mine` has none after this. After a crash, the same call may come again. If it was completed
+// before, this does nothing.
 Status take_over_checkpoints(const std::string& mine, const std::string& donors, const StartRun& start);
 
 // Prepares the directory of the trial for this run. Calls those of the two functions above that the run

@@ -86,7 +86,8 @@ Verdict TrialRun::reported_verdict() const {
   return verdict;
 }
 
-// The agents are told to leave only after this call. So the rest is posted, and runs after that.
+// When this function is called, the agents have not been told to leave yet. So it posts a function, which
+// runs when they have been told.
 void TrialRun::leave() {
   if (parts_.kept != nullptr) return;
   asio::post(parts_.context, [this] {

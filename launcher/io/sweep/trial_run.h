@@ -47,9 +47,9 @@ class TrialRun {
   // the job's report. The report does not call this end a failure.
   void end(bool save, const std::string& why);
   void hear_ends(const std::vector<ChildEnd>& ends) { job_.hear_ends(ends); }
-  // Call this from time to time after `ended` was called. The next trial need not wait for it. It writes the
-  // report when the agents have left. If nothing of the run uses the context any more, it returns true. Then
-  // destroy the run.
+  // Call this from time to time after `ended` was called. The next trial can start before this returns true.
+  // The function writes the report when the agents have left. It returns true if nothing of the run uses the
+  // context any more. Then destroy the run.
   bool close();
   // Whether a host lacks what the user has to give it, such as the directory of the checkpoints: then the
   // other trials cannot start there either.

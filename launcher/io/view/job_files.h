@@ -24,9 +24,9 @@ Expected<JobEntry> read_job(const std::string& directory);
 // Returns the jobs in the directories below `log_directory`. Returns none if this directory does not exist.
 Expected<std::vector<JobEntry>> list_jobs(const std::string& log_directory);
 
-// Returns the processes on this machine that belong to a job, by the name of the job. These have
-// MUSTER_JOB_ID in their environment. Processes whose environment this user cannot read are missing. If a
-// launcher has died, its workers run until the controller grace has passed.
+// Returns the processes on this machine that belong to jobs. The key is the name of the job. A process
+// belongs to a job if it has MUSTER_JOB_ID in its environment. Processes whose environment this user cannot
+// read are missing. If a launcher has died, its workers run until the controller grace has passed.
 std::map<std::string, std::vector<pid_t>> processes_by_job();
 
 double unix_now();

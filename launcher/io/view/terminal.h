@@ -44,8 +44,8 @@ class Sink {
   // Calls `taken` with `bytes` when the reader has taken everything that is queued now. For a terminal, calls
   // it at once.
   void tell_when_taken(std::size_t bytes, Taken taken);
-  // Some lines may have been dropped since this was last told. Queues a line that says how many. add() does
-  // this, too.
+  // If lines were dropped since the last call, queues a line that says how many. add() calls this function,
+  // too.
   void tell_dropped();
   // Writes as much as is possible without blocking. Returns false if something is left.
   bool write_some();
@@ -107,8 +107,9 @@ class Terminal final : public Console {
   bool takes(int stream, Duration period) const override;
   // Prints a line of the launcher on stderr. It comes after all that was queued before.
   void say(std::string_view text) override;
-  // Prints a progress line of the launcher, which the next line overwrites. If there is no terminal, or if it
-  // has no colours, it is an ordinary line. If the text is empty, this only removes the last progress line.
+  // Prints a progress line of the launcher, which the next line overwrites. If stderr is not a terminal, or
+  // if colours are off, prints the text as an ordinary line. If the text is empty, this only removes the last
+  // progress line.
   void show_progress(std::string_view text) override;
   // Prints the launcher's own text on stdout or stderr. The text can contain lines of workers. If it goes to
   // a terminal, only their letters and colours are printed.

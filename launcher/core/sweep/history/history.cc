@@ -64,7 +64,8 @@ Status fits(const Trial& trial, const RunEnded& ended) {
   return {};
 }
 
-// The trial may be running. The controller can record the end of its run before this event or after it.
+// The trial may be running or not, because the controller can record the end of the trial's run before this
+// event or after it.
 Status fits(const Trial& trial, const Exploited& exploited) {
   if (trial.is_over()) {
     return cannot_follow(trial.number, "took over trial {}, but is {}", exploited.from, name_of(trial.state));
@@ -99,8 +100,8 @@ void note_begin(Trial& trial, double at) {
 
 // Returns the step after which the next run of the trial continues. Returns -1 if that run begins anew. A
 // paused trial has a checkpoint of its newest step, or has taken over the checkpoint of another trial. If the
-// last run was lost or failed, this is the step at which that run began, although it may have saved a later
-// one.
+// last run was lost or failed, returns the step at which that run began. That run may have saved a checkpoint
+// of a later step, but the history does not know of this checkpoint.
 std::int64_t step_of_checkpoint(const Trial& trial) {
   if (trial.state != TrialState::kPaused) return trial.counts_from;
   return trial.reached_step();

@@ -109,7 +109,7 @@ struct Trial {
   std::map<std::string, std::vector<Measurement>> measured{};
   // The largest step of each metric before the trial's newest report.
   std::map<std::string, std::int64_t> reached_before{};
-  std::string text{};  // of its last end, unless it runs again
+  std::string text{};  // says how its last run ended; empty while it runs again
   std::vector<Exploited> exploits{};
   std::int32_t exploit_run = -1;  // begins with the newest exploit's checkpoint
   // The metrics that were not reported since the newest exploit. Their values come from the parameters that
@@ -127,8 +127,8 @@ struct Trial {
   bool has_value(const std::string& metric, std::int64_t step) const;  // of exactly this step
   // The value of a metric at its largest step; nullopt: none was reported.
   std::optional<double> newest(const std::string& metric) const;
-  // Returns the value of a metric at `step`. If there is none, returns the value at the first reported step
-  // after it. If there is none either, returns nullopt.
+  // Returns the value of a metric at `step`. If the metric has no value at `step`, returns the value at the
+  // first later step that was reported. If no later step was reported, returns nullopt.
   std::optional<double> value_at(const std::string& metric, std::int64_t step) const;
 };
 

@@ -3,8 +3,9 @@
 //
 // As in Ray Tune 2.60, no trial waits for the others. A trial is compared with all trials that are not over.
 // Each of them counts with its value at the newest interval that it has reached. In Ray, the order of the
-// first reports decides, too: whoever comes later and is worse than the first ones is replaced. Here, a trial
-// is replaced at its first interval only if it is in the worst quarter whatever the others will report.
+// first reports decides, too: whoever comes later and is worse than the first ones is replaced. Muster is
+// more careful with a trial at its first interval. The trial is replaced then only if it would be in the
+// worst quarter even if all trials without a value turned out worse.
 #include <algorithm>
 
 #include "launcher/core/sweep/schedule/schedulers.h"
@@ -40,10 +41,10 @@ struct Standing {
   }
 };
 
-// Returns the trial's cost at the newest interval that it has reached; nullopt: none yet. A trial that has
-// taken over a checkpoint counts as the worst until it gets to another interval. So trials that were just
-// replaced are in the worst quarter. While they fill this quarter, no other trial is replaced. First they
-// have to show what they gained.
+// Returns the trial's cost at the newest interval that it has reached. Returns nullopt if it has reached
+// none. A trial that has taken over a checkpoint counts as the worst until it gets to another interval. So
+// trials that were just replaced are in the worst quarter. While they fill this quarter, no other trial is
+// replaced. First they have to show what they gained.
 std::optional<double> newest_cost(const ScheduleSettings& settings, const Trial& trial) {
   const std::int64_t now = newest_steps(settings.objective, trial).now;
   if (!trial.exploits.empty() && now < next_look(settings, trial.exploits.back().step)) return kWorst;

@@ -50,7 +50,7 @@ struct SlotDecision {
 SlotDecision next_for_slot(const ScheduleSettings& settings, const History& history, bool points_left);
 
 // ---- A report ----
-struct GoOn {  // and look again at `until`; 0: at no step
+struct GoOn {  // the scheduler looks at the trial again at step `until`; 0: at no step
   std::int64_t until = 0;
 };
 struct Pause {};

@@ -47,8 +47,8 @@ inline std::int32_t share_of(std::int32_t count, std::int32_t eta) {
 
 // ---- Trials ----
 
-// Returns whether the trial has arrived at its rung, Trial::until. It has if it is paused there, or if it is
-// over.
+// Returns whether the trial has arrived at its rung, Trial::until. A trial has arrived if it is paused there,
+// or if it is over.
 bool has_arrived(const Trial& trial);
 // Returns the best of the trials that are paused at `rung`. If several are equal, returns the first. Returns
 // nullptr if no trial can be promoted.

@@ -29,8 +29,8 @@ Point random_point(const Space& space, Random& random);
 std::optional<Point> tpe_point(const SearchSettings& settings, const Space& space, const History& history,
                                std::string& reason);
 // Returns a point from the model of BOHB (Falkner, Klein, Hutter, arXiv 1807.01774), with the settings of the
-// authors' program HpBandSter. Returns nullopt in the same cases as tpe_point(), and sets `reason` in each
-// case.
+// authors' program HpBandSter. Returns nullopt in the same cases as tpe_point(). `reason` is set whether or
+// not there is a point.
 std::optional<Point> bohb_point(const SearchSettings& settings, const Space& space, const History& history,
                                 std::string& reason);
 

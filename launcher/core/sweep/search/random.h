@@ -1,6 +1,6 @@
 // The random numbers of a search: SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
-// generators, 2014). The same seed and use give the same numbers on every machine, unlike the distributions
-// of <random>. Pure.
+// generators, 2014). The same seed, used for the same purpose, gives the same numbers on every machine. The
+// distributions of <random> do not. Pure.
 #pragma once
 
 #include <cmath>

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kStartupTrials = 10;
 constexpr std::size_t kCandidates = 24;
 constexpr std::size_t kMostGood = 25;
-// For one candidate, points are drawn until one satisfies the constraints. This is the most that are drawn.
+// For one candidate, points are drawn until one satisfies the constraints, but not more points than this.
 constexpr std::size_t kTriesPerCandidate = 50;
 
 // Parameters that exist under the same condition. A point has either all of them or none.

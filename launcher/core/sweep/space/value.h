@@ -23,16 +23,16 @@ using Point = std::map<std::string, Value>;
 // reads back as the same number. None is `None`.
 std::string text_of(const Value& value);
 // If the text is a number or a boolean, returns that. Otherwise returns the text. `007`, `inf` and a whole
-// number of more than 64 bits stay texts. As numbers they would lose letters, and the trial should get all of
-// them.
+// number of more than 64 bits stay texts. If they became numbers, the trial would get other letters than the
+// user gave.
 Value value_of(std::string_view text);
 // Returns whether a parameter can have this name. The name has to match [A-Za-z_][A-Za-z0-9_]*.
 bool is_identifier(std::string_view text);
 // The environment variable in which a trial gets the parameter: MUSTER_PARAM_LR for lr.
 std::string variable_of(std::string_view parameter);
 
-// Writes the value as JSON. A real number is written as one, with enough digits to read it back exactly. So
-// 1.0 becomes `1.0`.
+// Writes the value as JSON. A real number stays a real number, with enough digits to read it back exactly. So
+// 1.0 becomes `1.0` and not `1`.
 nlohmann::ordered_json value_as_json(const Value& value);
 // Converts JSON to a value. null becomes None. Returns nullopt for a list, an object, or a whole number of
 // more than 64 bits.

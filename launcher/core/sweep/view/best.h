@@ -1,4 +1,4 @@
-// The best trials of a sweep, and the command line that trains one.
+// The best trials of a sweep, and the command line that trains with the values of such a trial.
 //
 // A trial is judged by its newest value of a metric. Trials that are infeasible or have failed do not count,
 // and neither do values that are not finite. Pure.

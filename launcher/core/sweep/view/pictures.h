@@ -17,8 +17,9 @@ namespace muster::launcher::sweep {
 // parameter, its line is below the axis there.
 std::string parallel_coordinates(const Space& space, const History& history, const Objective& objective);
 
-// Draws a point for each trial, at its number and its newest value. It is full for finished trials and hollow
-// for others. Trials that failed or have no value are a cross. A line shows the best value so far.
+// Draws a point for each trial, at the trial's number and its newest value. The point of a finished trial is
+// full, and that of any other trial is hollow. For a trial that failed or has no value, draws a cross. A line
+// shows the best value so far.
 std::string course_of_best(const History& history, const Objective& objective);
 
 }  // namespace muster::launcher::sweep

@@ -119,8 +119,8 @@ Scale::Scale(const std::vector<double>& values) {
 }
 
 double Scale::position(double value) const {
-  // A difference of two huge numbers may be infinite, and so may a quotient. So it subtracts halves, or
-  // logarithms.
+  // A difference of two huge numbers may be infinite, and so may a quotient. So this function subtracts
+  // halves of the numbers, or their logarithms.
   const double range = logarithmic_ ? std::log(high_) - std::log(low_) : high_ / 2 - low_ / 2;
   if (!(range > 0)) return 0.5;
   return std::clamp((logarithmic_ ? std::log(value) - std::log(low_) : value / 2 - low_ / 2) / range, 0.0,

@@ -45,8 +45,8 @@ class Scale {
   explicit Scale(const std::vector<double>& values);
   double position(double value) const;
   bool is_logarithmic() const { return logarithmic_; }
-  // Returns round numbers in the range, about five. If there are fewer than two, returns the ends of the
-  // range.
+  // Returns about five round numbers in the range. If the range contains fewer than two of them, returns its
+  // ends.
   std::vector<double> ticks() const;
 
  private:

@@ -29,8 +29,8 @@ nlohmann::ordered_json trials_as_json(const std::vector<Trial>& trials);
 
 // A line for each value: "  lr = 0.1".
 std::string values_as_text(const Trial& trial);
-// Lines: the trial's state, its parameters, and its metrics with their best values; then a table of all
-// values.
+// Returns lines with the trial's state, its parameters, and its metrics with their best values. A table of
+// all values follows.
 std::string trial_as_text(const Trial& trial, const std::vector<Objective>& objectives,
                           const TableOptions& options);
 // Returns the JSON object that the trial has in trials_as_json(), with all its values and exploits.
