@@ -76,8 +76,8 @@ int in_a_process_each(std::int32_t nodes, Work work) {
   return 0;
 }
 
-// Returns the directories that do not exist yet: first `path`, then its parents. The check has to create
-// them, and removes them at its end.
+// Returns the directories that do not exist yet: first `path`, then its parents. check_checkpoints() creates
+// these directories, and removes them at its end.
 std::vector<std::string> missing_parts_of(std::filesystem::path path) {
   std::vector<std::string> missing;
   std::error_code error;

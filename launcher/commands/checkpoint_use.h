@@ -1,5 +1,5 @@
-// Finds out whether another launch uses a checkpoint directory. That launch would stop if this one took the
-// directory over.
+// Finds out whether another launch uses a checkpoint directory. The other launch would stop if this launch
+// took the directory over.
 //
 // If the other launch is on another machine, or in another container, last_use_of() may be unable to tell
 // whether that launch still runs. Writes nothing.

@@ -21,7 +21,8 @@ Finding check_processes(const Demand& demand);
 Finding check_shared_memory(const Demand& demand);
 Finding check_disk(std::string name, const std::string& directory, std::uint64_t wanted_bytes);
 
-// These are in check_program.cc. python_of() returns the interpreter that a script would get.
+// The next five functions are in check_program.cc. python_of() returns the interpreter that a script would
+// get.
 std::string python_of(const Surroundings& here);
 Finding check_program_file(const Prepared& prepared, const Surroundings& here);
 Finding check_torch(const Prepared& prepared, const Surroundings& here);

@@ -91,8 +91,8 @@ int clean(const Invocation& invocation) {
   if (asks) {
     if (const auto refused = ask_before("remove " + count_of(jobs.size(), "job"), list_of(jobs), *arguments))
       return *refused;
-    // Chooses the jobs again, because a job may have begun in the meantime that saves into one of these
-    // directories.
+    // While the user read the question, another job may have begun that uses a directory of one of these
+    // jobs. So the jobs are chosen again.
     auto now = chosen(*arguments, invocation.here);
     if (!now) return refuse(now.error(), kExitUsage);
     std::erase_if(now->removable, [&jobs](const JobEntry& job) {

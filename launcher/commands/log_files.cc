@@ -87,10 +87,11 @@ NodeId LogFiles::node_of(std::uint64_t attempt, Rank rank) const {
   return planned == job_.nodes.end() ? NodeId(0) : planned->node;
 }
 
-// order.log says in which order the bytes of the two streams were written. Each of its lines names a stream
-// and a number of bytes. First the bytes that it lists are taken, in this order. Then the bytes that it does
-// not list are taken. These are the newest ones, or all if order.log does not exist. due_bytes adds up the
-// numbers. So bytes that are early or missing do not shift the order of later bytes.
+// order.log says in which order the bytes of the two streams were written. Each line of order.log names a
+// stream and a number of bytes. First this function takes the bytes that order.log lists, in this order. Then
+// it takes the remaining bytes of both streams. These are newer than order.log, or they are all bytes if
+// order.log does not exist. For each stream, due_bytes is the sum of the listed numbers. So if some bytes are
+// taken too early, or are missing, the order of later bytes is still right.
 void LogFiles::read_rank(RankLogs& logs, const OnLine& on_line, bool is_new) {
   (void)logs.order.read([&](std::string_view bytes, double) { logs.order_rest += bytes; });
   std::size_t at = 0;

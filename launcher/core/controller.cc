@@ -53,8 +53,9 @@ bool is_due(const std::optional<TimePoint>& when, TimePoint now) {
 Controller::Controller(const Plan& plan, std::string version)
     : fleet_(limits_of(plan, std::move(version))), job_(plan, fleet_) {}
 
-// Output, pongs and logs are signs of life, and may give an agent more time. The core decides nothing about
-// ranks because of them. So they do not release reports that are held back.
+// Output, pongs and logs are signs of life, and may give an agent more time. But the core decides nothing
+// about ranks because of such a message. So the reports that held_ holds back stay there when such a message
+// arrives.
 Decisions Controller::on(const Event& event, TimePoint now) {
   Decisions all;
   const auto* const said = std::get_if<AgentSaid>(&event);

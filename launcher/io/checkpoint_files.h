@@ -20,7 +20,7 @@ struct OpenCheckpoint {
   std::string path;  // of its files
   CheckpointManifest manifest;
 };
-// Opens a checkpoint. Its errors are those of read_manifest() and with_contents(): kNotFound, kCorrupt and
+// Opens a checkpoint. Returns the errors of read_manifest() and with_contents(): kNotFound, kCorrupt or
 // kInvalidArgument.
 Expected<OpenCheckpoint> open_checkpoint(const CheckpointDirectory& directory, CheckpointId id,
                                          bool verified);

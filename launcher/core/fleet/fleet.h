@@ -82,7 +82,8 @@ class Fleet {
 
   // Adds a node that the job may use from now on. The node has no agent yet.
   void add(NodeId node);
-  // Starts the next incarnation of the node's agent. The node must not have an agent.
+  // Starts a new agent for the node, which must not have an agent now. The new agent has the next incarnation
+  // number of this node.
   FleetDecisions hire(NodeId node, TimePoint now, std::string reason);
   // Kills the node's agent. The node counts as lost from `lost_at` on. No NodeLost is sent, because the
   // caller knows of the loss.

@@ -72,8 +72,8 @@ std::optional<AgentGreeting> parse_greeting(std::string_view line);
 // Reads a line that `agent --sweep` has printed, such as "left PID UID ERRNO NAME".
 std::optional<Leftover> parse_leftover(std::string_view line);
 
-// Returns whether a new try may soon succeed. It may if the host's sshd accepts no more connections for the
-// moment.
+// Returns whether the start failed because the host's sshd accepts no more connections for the moment. A new
+// try may then soon succeed.
 bool is_busy(int exit_code, std::string_view last_line);
 // Returns how long to wait before the next try, after this many tries at a busy host. Returns nullopt if
 // there should be no further try. `random` is a random number from 0 to 1. With it, launches do not all retry

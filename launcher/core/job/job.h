@@ -111,8 +111,9 @@ class Job {
   void handle(const Cancelled& event, TimePoint now);
   void handle(const NodesAdded& event, TimePoint now);
   Status check_addable(const std::vector<NodesAdded::Node>& nodes) const;
-  // Call after a commit. Users can add nodes that are to take part at once. If such nodes are there, this
-  // ends the attempt.
+  // Call after a commit. A user can add nodes and ask that they take part soon (NodesAdded::now), not only
+  // after the next restart. If such nodes are there, this function ends the attempt, so that the next one can
+  // use them.
   void grow_if_wanted(std::int64_t committed_step, TimePoint now);
   void handle(const StacksWanted& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);

@@ -1,8 +1,9 @@
-// Finds the nodes for a job. It hires agents for absent nodes. When enough nodes are there, it chooses those
-// of the next attempt.
+// Finds the nodes for a job. The recruiter hires agents for absent nodes. When enough nodes are there, it
+// chooses the nodes of the next attempt.
 //
-// The fleet knows which nodes are there. The placement (placement.h) knows which of them are preferred. The
-// recruiter asks both, and lets the fleet hire agents. It performs nothing itself; the time is passed in.
+// The fleet knows which nodes are there. The placement (placement.h) knows which nodes are preferred. The
+// recruiter asks both, and tells the fleet for which nodes to hire agents. It starts no process and reads no
+// clock; the time is an argument.
 #pragma once
 
 #include <vector>

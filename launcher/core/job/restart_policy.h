@@ -64,8 +64,8 @@ Failure as_failure(const Verdict& verdict, bool committed);
 class RestartPolicy {
  public:
   static constexpr Duration kMostDelay = std::chrono::seconds(30);
-  // If the last three attempts all lived for less than this, a failure from outside leads to a back-off, that
-  // is, a pause before the restart.
+  // If each of the last three attempts lived for less than kShortLife, there is a back-off, that is, a pause
+  // before the restart. But this is done only for failures from outside the program, such as a lost node.
   static constexpr Duration kShortLife = std::chrono::seconds(2);
   // An attempt that lived this long has done some work, so no back-off follows. If its failure has no text,
   // the failure does not count as identical to another one.

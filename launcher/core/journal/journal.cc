@@ -127,7 +127,8 @@ class Replayer {
   }
 
  private:
-  // io/launcher.h guarantees the core some things about the order and the times of events. This checks them.
+  // io/launcher.h promises the core some things about events: Began comes first and only once, and no
+  // SecondPassed comes before its time. This function checks that the journal keeps these promises.
   Status check(const Event& event, TimePoint at) {
     if (std::holds_alternative<Began>(event) == std::exchange(begun_, true))
       return failure(ErrorCode::kCorrupt, "{}",

@@ -45,7 +45,7 @@ struct Mount {
   bool operator==(const Mount&) const = default;
 };
 
-// One --container-arg: an option of `docker run`, and its value.
+// The options of `docker run` that --container-arg can give, each with a value, such as "dns=10.0.0.1".
 inline constexpr std::string_view kContainerArguments[] = {
     "add-host", "cap-add", "cpuset-cpus",  "device", "dns",   "group-add", "ipc",
     "label",    "runtime", "security-opt", "sysctl", "tmpfs", "ulimit"};

@@ -41,8 +41,8 @@ const Trial& Sweep::at(std::int32_t trial) const {
   return history_.trials().at(static_cast<std::size_t>(trial));
 }
 
-// A trial that has reported max_steps counts as finished, even if the scheduler ended it, so that it can keep
-// its last checkpoint.
+// A trial that has reported max_steps counts as finished, even if the scheduler ended its run. Because it is
+// finished, the trial can keep its last checkpoint.
 bool Sweep::has_all_steps(const Trial& trial) const {
   const std::int64_t most = settings_.schedule.max_steps;
   return most > 0 && trial.newest_step() >= most;

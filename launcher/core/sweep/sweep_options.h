@@ -56,9 +56,10 @@ struct Berth {
   std::vector<std::int32_t> gpus{};  // indexes among those that this process may use; empty: not assigned
   std::int32_t core_count = 0;       // cores for the trial on each of its nodes; 0: unknown, on another host
 };
-// The room for the trials of a sweep. berths_of() returns as many places for trials as `options.parallel`
-// says. This must not be 0. If --parallel is not given, berths_of() returns as many places as there is room
-// for. It is an error if there is not enough room, or no room for a single trial.
+// The hosts, cores and GPUs that a sweep can use. berths_of() divides them into places, one for each trial
+// that runs at the same time. If --parallel is given, its number of places is returned, and it is an error if
+// they do not fit. That number must not be 0. If --parallel is not given, as many places are returned as fit,
+// and it is an error if not even one fits.
 struct Room {
   std::vector<Host> hosts;  // of the job; empty: this machine
   std::int32_t core_count = 1;

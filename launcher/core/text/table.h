@@ -3,7 +3,7 @@
 // Each column is as wide as its widest cell, and at least as wide as its usual width. A table that is wider
 // than the terminal becomes narrower in these steps:
 // - Columns that can be cut or wrapped shrink to their least width.
-// - Columns that can be left out go, the first one first.
+// - Columns that can be left out disappear one by one, from the left.
 // - All lines are cut.
 // Without a terminal nothing is cut. Pure.
 #pragma once

@@ -243,7 +243,8 @@ std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age
     }
     // Nobody knows when a lost job ended. The time of its start is taken instead.
     const double end = job->record.started_unix + job->duration_seconds.value_or(0);
-    // If the clock was set back, the job's end seems to be in the future. It counts as now.
+    // If the clock was set back, the job seems to end in the future. Then the job counts as one that ends
+    // now.
     if (std::max(0.0, now_unix - end) >= in_seconds(age)) ended.push_back(*job);
   }
   return ended;

@@ -39,8 +39,8 @@ class LogArrivals {
   // Notes that `bytes` have arrived, but could not be written.
   void lost(NodeId node, std::uint64_t bytes) { nodes_[node].missing_bytes += bytes; }
   void told_to_leave(NodeId node) { nodes_[node].leaves = true; }
-  // Call when the connection to the node's agent has closed. The next agent of this node may send the rest
-  // later.
+  // Call when the connection to the node's agent has closed. If some bytes of its logs have not arrived, the
+  // next agent of this node may still send them.
   void agent_closed(NodeId node);
 
   // Returns a text such as "123 MiB of the logs of node1, node3 are still to come". Returns an empty text if

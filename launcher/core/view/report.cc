@@ -340,8 +340,8 @@ std::string_view outcome_word(Verdict::Kind kind) {
   }
 }
 
-// Returns the text about the outcome. After a failure it has at most `most_lines` lines. This must be at
-// least ten. Then the text has room for a line of each kind.
+// Returns the text about the outcome. After a failure, the text has at most `most_lines` lines. `most_lines`
+// must be at least ten, because ten lines have room for a line of each kind.
 std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   const Verdict& verdict = outcome.verdict;
   const std::string profile = profile_text(outcome, most_lines);

@@ -36,10 +36,10 @@ class Bootstrap {
     // Called once for each agent that was started. `how` is a clause such as "its agent was killed by
     // SIGKILL". If the agent could not be started, `how` is the reason.
     virtual void agent_ended(AgentId agent, std::string how, AgentEnd end) = 0;
-    // Called with the leftovers of agents that have ended or were killed, as far as this bootstrap can see
-    // them. This is the answer to look_for_leftovers(). The bootstrap also calls it without being asked when
-    // a leftover has ended. `killed` says that the bootstrap has just killed each of them. The entry of each
-    // has the result.
+    // Called with the leftovers that this bootstrap can see. A leftover is a process that is still there
+    // although its agent has ended or was killed. The call is the answer to look_for_leftovers(). The
+    // bootstrap also makes this call unasked, when a leftover has ended. `killed` says that the bootstrap has
+    // just tried to kill every process in `left`. Each entry of `left` has the result.
     virtual void leftovers_seen(std::vector<Leftover> left, bool killed) = 0;
   };
   virtual ~Bootstrap() = default;
@@ -51,8 +51,8 @@ class Bootstrap {
   virtual void kill(AgentId agent) = 0;
   // Appends a host to the job's host list. The node with the next number will run on this host.
   virtual void add(const Host&) {}
-  // Looks for leftovers, that is, processes that ended agents have left behind. The bootstrap answers by
-  // calling leftovers_seen(). If `kill` is true, it also kills each leftover.
+  // Looks for leftovers. The bootstrap answers by calling leftovers_seen(). If `kill` is true, it also kills
+  // each leftover.
   virtual void look_for_leftovers(bool kill) = 0;
 
   // local_job.h calls the functions below. A bootstrap overrides them if it has child processes or tasks of

@@ -195,8 +195,8 @@ void ContainerAccess::adopt(AgentId agent, const std::shared_ptr<HostShell>& she
   shells_[agent] = std::dynamic_pointer_cast<ContainerShell>(shell);
 }
 
-// The launcher pulls the image before the job starts, and mounts the agent. So the only thing that can be
-// missing is an image that somebody has deleted since.
+// The launcher pulls the image before the job starts, and mounts the agent. So if anything is missing now, it
+// is the image: somebody has deleted it after the launcher pulled it.
 awaitable<Expected<HostAccess::Errand>> ContainerAccess::bring(NodeId, HostStart::Missing) {
   co_return failure(ErrorCode::kUnavailable, "the image {} is gone", plan_.remote.container.image);
 }

@@ -46,9 +46,10 @@ class HostAccess {
   // Kills an agent that has greeted, and waits for its end. With a shell it waits for at most 1 s, and with
   // an engine for at most 5 s. Returns false if the host did not answer.
   virtual awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) = 0;
-  // Finds leftovers, that is, processes that ended agents of the node have left behind. Looks only for agents
-  // whose incarnation is below `below.incarnation`. If that is 0, looks for those of all agents of the node.
-  // Returns nullopt if the host did not answer. If `kill` is true, also kills the leftovers.
+  // Finds leftovers on the node. A leftover is a process that is still there although its agent has ended.
+  // Looks only for leftovers of agents whose incarnation is below `below.incarnation`. If `below.incarnation`
+  // is 0, looks for leftovers of all agents of the node. Returns nullopt if the host did not answer. If
+  // `kill` is true, also kills the leftovers.
   virtual awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) = 0;
   // A task in the background. It starts after prepare(), and is cancelled at the end.
   virtual awaitable<void> watch() = 0;

@@ -1,8 +1,8 @@
 // Carries out a sweep on this machine. It writes the decisions to the journal, starts and ends the runs of
 // trials, and passes their reports on.
 //
-// It decides nothing; sweep.h does. One thread, which run() keeps until the sweep is over; the parts outlive
-// it.
+// This class decides nothing; sweep.h does. Uses one thread: run() keeps the thread until the sweep is over.
+// The objects in `Parts` must outlive the SweepRun.
 #pragma once
 
 #include <algorithm>

@@ -52,8 +52,9 @@ std::error_code link_files(const fs::path& from, const fs::path& to, std::string
   return error;
 }
 
-// The manifest is the first file that the donor removes. So this links it last: if it is still there, all
-// other files were there when they were linked.
+// The manifest is the first file that the donor removes. So this function links the manifest last. If the
+// manifest still exists at that moment, the donor had not begun to remove files, so all other files were
+// linked.
 std::error_code link_checkpoint(const CheckpointDirectory& donor, const CheckpointDirectory& mine,
                                 CheckpointId id) {
   const fs::path manifest = donor.manifest_path(id);

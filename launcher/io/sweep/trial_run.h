@@ -43,8 +43,8 @@ class TrialRun {
   TrialRun& operator=(const TrialRun&) = delete;
 
   void begin() { job_.begin(); }
-  // Ends the run as `launch cancel` does. If `save` is true, all ranks save first, if they can. `why` is for
-  // the job's report. The report does not call this end a failure.
+  // Ends the run as `launch cancel` does. If `save` is true, all ranks save first, if they can. `why` is the
+  // reason that the job's report gives. The report does not call such an end a failure.
   void end(bool save, const std::string& why);
   void hear_ends(const std::vector<ChildEnd>& ends) { job_.hear_ends(ends); }
   // Call this from time to time after `ended` was called. The next trial can start before this returns true.

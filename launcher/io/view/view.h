@@ -28,8 +28,9 @@ class View {
   virtual void show(const Decision& decision, Duration age) = 0;
   // Replaces the last progress line by this text. If the text is empty, only removes that line.
   virtual void show_progress(std::string_view text) = 0;
-  // Calls `taken` with the number of the output's bytes when the reader has taken them. If ranks do not wait
-  // for the reader, calls it at once.
+  // Shows output of a worker. Calls `taken` with the number of bytes in this output, after the program or
+  // terminal at the other end of the launcher's stream has read these bytes. If ranks do not wait for this
+  // reader, calls `taken` at once.
   virtual void show_output(NodeId node, const wire::Output& output, Taken taken) = 0;
   // Returns whether the reader of a worker's stream has taken anything in the last `period`. `stream` is 1
   // for stdout and 2 for stderr.

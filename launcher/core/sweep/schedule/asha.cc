@@ -55,7 +55,7 @@ std::optional<SlotDecision> promotion(const Slot& slot, const std::vector<std::i
     if (places == 0 || counts[at].paused == 0) continue;
     const Trial* best = best_paused(slot.settings.objective, slot.trials, rungs[at]);
     if (best == nullptr) continue;
-    // Trials that are all better than the best paused one may have taken all places. Then this rung is
+    // All places may be taken by trials that are better than the best paused trial. Then this rung is
     // skipped.
     if (counts[at].beyond >= places && has_better(slot, *best, rungs[at], places)) continue;
     return SlotDecision{

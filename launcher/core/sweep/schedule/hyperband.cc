@@ -3,8 +3,8 @@
 // slot, the slot starts a trial of the next bracket.
 //
 // With R = 81, r = 1 and eta = 3, a round of all brackets has 143 trials, as in the paper's table 1: 81, 34,
-// 15, 8 and 5. The last round has fewer trials if `trials` is not a multiple of 143. Each of its brackets
-// gets its share.
+// 15, 8 and 5. The last round has fewer trials if `trials` is not a multiple of 143. These trials are divided
+// among the brackets in the same ratio.
 #include <algorithm>
 
 #include "launcher/core/sweep/schedule/schedulers.h"

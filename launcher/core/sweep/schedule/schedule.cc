@@ -69,8 +69,9 @@ std::optional<SlotDecision> next_of(const Slot& slot) {
   return next_in_order(slot);
 }
 
-// A program may report another metric of a step before it reports the objective's value of that step. So if
-// that value is still missing, the trial is not at its end before it has reported a step after max_steps.
+// A trial is at its end when it has reported the objective's value for max_steps. A program may report other
+// metrics of this step first. So a report of max_steps without the objective's value is not yet the end. But
+// a report of any later step is, because then the value is not expected any more.
 bool is_at_end(const ScheduleSettings& settings, const Trial& trial) {
   if (settings.max_steps == 0) return false;
   return newest_steps(settings.objective, trial).now >= settings.max_steps ||

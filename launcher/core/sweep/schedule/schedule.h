@@ -2,7 +2,8 @@
 // step, the scheduler decides what happens to the trial. There are these kinds: ASHA in two forms, Hyperband,
 // the median rule, PBT, and none.
 //
-// Both functions depend only on their arguments: the same history gives the same decision. Pure.
+// The decisions depend only on the arguments of the functions: the same history gives the same decision.
+// Pure.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ const std::vector<Measurement>& measured(const Objective& objective, const Trial
 
 // The largest step that the trial has reported for the objective. `before` does not count its newest report,
 // and `now` does. -1 means that there is no such step. If the newest report is about an earlier step or
-// another metric, the two are equal.
+// another metric, `before` and `now` are equal.
 struct Steps {
   std::int64_t before = -1;
   std::int64_t now = -1;
@@ -63,7 +63,7 @@ struct Bracket {
   std::vector<std::int64_t> rungs;  // R / eta^s, ..., R / eta, R
 };
 Bracket bracket_of(const ScheduleSettings& settings, std::int32_t number);
-// Returns the first bracket after `number` in which a trial is created.
+// Returns the number of the next bracket after `number`. Skips brackets without trials.
 std::int32_t next_bracket(const ScheduleSettings& settings, std::int32_t number);
 
 // ---- A free slot. The result is nullopt if nothing can be started now. ----

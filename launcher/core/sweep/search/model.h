@@ -1,7 +1,7 @@
-// The searches with a model: TPE and BOHB.
+// The two kinds of search that use a model: TPE and BOHB.
 //
-// Each suggests a point, or returns nullopt to leave the choice to a random point. search.cc draws points
-// with the same functions, and shares the numbers of Draws. Pure.
+// tpe_point() and bohb_point() return a point, or nullopt. If the result is nullopt, search.cc takes a random
+// point. search.cc also uses random_point(), allowed_point() and Draws. Pure.
 #pragma once
 
 #include <functional>

@@ -20,8 +20,8 @@ namespace {
 // 0.5].
 //
 // The first guess is formula 26.2.23 of Abramowitz and Stegun, Handbook of Mathematical Functions (1964). Its
-// error is below 4.5e-4. Each step of Halley's method cubes the error. So after two steps it is as accurate
-// as erfc().
+// error is below 4.5e-4. Each step of Halley's method cubes the error. So after two steps the result is as
+// accurate as erfc().
 double lower_half_quantile(double p) {
   const double t = std::sqrt(-2 * std::log(p));
   double x =

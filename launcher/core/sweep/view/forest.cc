@@ -10,7 +10,7 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// The values of one feature that a leaf covers.
+// A leaf of a tree covers a part of the space. For one feature, a Range is the set of values in this part.
 struct Range {
   double low = 0;
   double high = 1;

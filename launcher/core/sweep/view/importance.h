@@ -30,10 +30,10 @@ struct Importances {
   std::size_t trial_count = 0;
   std::optional<std::int64_t> step;  // at which they were compared; nullopt: finished ones, by newest values
 };
-// Computes the importance of each parameter. `rungs` must be ascending. If there are several, it compares the
-// trials at one of them: the highest that at least half of the first rung's trials have reached. At higher
-// rungs only good trials are left. Values that are not finite do not count. Returns an error if there are too
-// few trials, or if all have the same value.
+// Computes the importance of each parameter. `rungs` must be ascending. If there are several rungs, the
+// function compares the trials at the highest rung that at least half of the first rung's trials have
+// reached. At higher rungs only good trials are left. Values that are not finite do not count. Returns an
+// error if there are too few trials, or if all have the same value.
 Expected<Importances> importances(const Space& space, const History& history, const std::string& metric,
                                   std::span<const std::int64_t> rungs = {});
 

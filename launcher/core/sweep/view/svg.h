@@ -1,5 +1,5 @@
-// Writes pictures in the format SVG. It has the few shapes that pictures.cc needs, and scales with their
-// ticks.
+// Writes pictures in the format SVG. This file has the few shapes that pictures.cc needs. It also has the
+// class Scale, which places values and ticks on an axis.
 //
 // Texts may contain any bytes. Bytes that XML does not allow become question marks. Coordinates are pixels
 // from the upper left corner. Pure.
