@@ -37,8 +37,8 @@ class LocalJob {
     std::function<void(Phase phase)> phase_changed{};
     AgentPool* agents = nullptr;  // where local agents come from; null: each is a new process
     KeptAgents* kept = nullptr;   // where agents of hosts come from; null: each is a new process
-    // When the job's record and control socket are made, counted from begin(). A job of a sweep starts within
-    // milliseconds, and making them in the meantime would delay its start.
+    // How long after begin() the job's record and control socket are made. A job of a sweep starts within
+    // milliseconds. If the record and the socket were made during this start, the start would take longer.
     Duration publish_after{};
   };
   LocalJob(const Plan& plan, const Parts& parts);

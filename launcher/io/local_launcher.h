@@ -1,8 +1,8 @@
 // Runs one job in this process until it is over. It connects the job to this machine (local_job.h), and takes
 // the user's signals.
 //
-// It runs the io_context. The only thing that it decides is whether two equal signals are one. One thread;
-// the parts outlive it.
+// It runs the io_context. The only thing that it decides is whether two equal signals are one. One thread.
+// The plan and the objects in `Parts` must outlive the LocalLauncher.
 #pragma once
 
 #include "launcher/io/local_job.h"

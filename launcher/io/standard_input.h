@@ -23,8 +23,8 @@ class StandardInput final : public Input {
 
   void read(std::size_t most, OnRead done) override;
   // `unread` says how many of the bytes that were read last were not passed to any rank. If stdin is a file,
-  // this seeks back by that number. So the next reader of stdin finds these bytes. Such a reader is a shell's
-  // loop over the lines of the file.
+  // this seeks back by that number. So the next program that reads stdin finds these bytes. For example, a
+  // shell script may read the rest of the file in a loop.
   void close(std::size_t unread);
 
  private:

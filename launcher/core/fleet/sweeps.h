@@ -39,8 +39,8 @@ class Sweeps {
 
   // Call when the agent of the node has ended or is being killed. Then there may be leftovers.
   void expect(NodeId node) { nodes_[node].ended = ++newest_; }
-  // Starts a look for leftovers, that is, processes that ended agents have left behind. If `kill` is true,
-  // the look also kills them.
+  // Starts a search for leftovers. A leftover is a process that is still there although its agent has ended.
+  // If `kill` is true, the search also kills the leftovers.
   Actions look(bool kill, TimePoint now);
   // Call with the answer of the host to `asked`. `left` is nullopt if the host did not answer.
   Actions answered(const Ask& asked, std::optional<std::vector<Leftover>> left, TimePoint now);

@@ -62,8 +62,9 @@ void Job::stand_by(NodeId id) {
          "it may be needed next");
 }
 
-// If an agent refuses to start before the first attempt, it would refuse again. So this counts against the
-// job. If an agent refuses later, something is wrong with the node, so the node only counts as lost.
+// If an agent refuses to start before the first attempt, the node's next agent would refuse, too. So the job
+// keeps the refusal, and ends because of it if too few nodes are left. If an agent refuses later, something
+// has happened to the node. So the node only counts as lost.
 void Job::handle(const NodeLost& event, TimePoint now) {
   using Kind = Refusal::Kind;
   const bool starts = phase_ == Phase::kGathering || phase_ == Phase::kStopping;
@@ -128,8 +129,9 @@ void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimeP
   });
 }
 
-// A node that can reach the store starts its workers at once. The request of another node times out much
-// later. So if no other node has started workers by then, probably no node can reach the store.
+// A node that can reach the store starts its workers at once. If a node cannot reach the store, its request
+// times out, but much later. So if a request has timed out, and no node except `host` has started workers,
+// probably no node can reach the store.
 bool Job::seems_cut_off(NodeId host) const {
   return crew_.members().size() > 2 && std::ranges::none_of(crew_.members(), [&](const NodePlan& each) {
            return each.node != host && crew_.has_started(each.node);

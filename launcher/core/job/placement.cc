@@ -11,9 +11,9 @@ namespace {
 
 using Agent = NodeStatus::Agent;
 
-// Returns a key for the order in which nodes are chosen. If `patient` is true, all nodes are on their way.
-// Then the order in which they arrive must not decide the ranks. If a node has no agent, it was lost in the
-// meantime, and comes last.
+// Returns a key for the order in which nodes are chosen. `patient` is true before the first attempt, while
+// nodes are still arriving. Then the key does not depend on which nodes have arrived yet, because the order
+// of arrival must not decide the ranks. A node without an agent was lost in the meantime, and comes last.
 auto preference(const NodeStatus& status, bool patient) {
   return std::tuple(status.agent == Agent::kAbsent, status.excluded,
                     !patient && status.agent != Agent::kThere, !patient && !status.member);

@@ -100,8 +100,8 @@ bool looks_like_flag(const std::string& word) {
   return word.size() > 1 && word[0] == '-' && std::isdigit(static_cast<unsigned char>(word[1])) == 0;
 }
 
-// Takes the flag at `next`, which begins with a dash. After that, `next` is the last word of the flag,
-// because the value may be a word of its own.
+// Takes the flag at `next`, which begins with a dash. After the call, `next` points to the last word that
+// belongs to the flag. This is the flag's value if the value is a word of its own.
 Expected<GivenFlag> take_flag(const FlagSet& set, Words::const_iterator& next, Words::const_iterator end) {
   auto given = next->starts_with("--") ? read_long(set, *next) : read_short(set, *next);
   if (!given) return given;

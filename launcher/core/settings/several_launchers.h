@@ -14,8 +14,9 @@ namespace muster::launcher {
 Status refuse_several_launchers(const Settings& settings, const Options& options, const Surroundings& here);
 
 // Returns a notice if all nodes start on this machine, but --master-addr or --rdzv-endpoint names this
-// machine. A user would write this on the first of several hosts. For localhost there is no notice, because
-// it cannot mean several hosts.
+// machine. With torchrun, a user gives this flag on the first of several hosts. So the user may expect that
+// other hosts take part, too. If the flag names localhost, there is no notice, because other hosts could not
+// reach that address.
 std::optional<std::string> notice_of_one_machine(const Settings& settings, const Options& options,
                                                  const Surroundings& here);
 

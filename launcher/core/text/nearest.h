@@ -8,9 +8,10 @@
 
 namespace muster::launcher {
 
-// Returns the candidate that is most similar to `word`. This is the one that differs from `word` by the
-// fewest insertions, deletions, replacements and swaps of neighbours. Returns nullopt if there are more of
-// these than a third of the letters of the longer one of the two.
+// Returns the candidate that is most similar to `word`. This is the candidate that becomes `word` by the
+// fewest changes. A change inserts, deletes or replaces a letter, or swaps two neighbours. Returns nullopt if
+// more than a third of the letters would have to change. The letters are those of `word` or of the candidate,
+// whichever is longer.
 std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 // Returns a text such as ": did you mean best?". Returns "" if no candidate is similar to `word`.

@@ -49,7 +49,8 @@ Hang::Pool Hang::those(const std::function<bool(const Stall&)>& predicate) const
   return found;
 }
 
-// Removes all stalls from the pool for which `predicate` is false. If no stall would be left, removes none.
+// Keeps in the pool only the stalls for which `predicate` is true. If there are no such stalls, changes
+// nothing.
 void Hang::keep(Pool& pool, const std::function<bool(const Stall&)>& predicate) const {
   Pool kept;
   std::ranges::copy_if(pool, std::back_inserter(kept), [&](const Stall* each) { return predicate(*each); });
@@ -137,8 +138,9 @@ std::vector<Rank> Hang::awaited() const {
   return ranks;
 }
 
-// Returns the ranks of `elsewhere` if they hold up all others. They do if none of them stalls, but all other
-// ranks do. They may be in a section that is allowed to take long, so they do not count as stalled.
+// Returns the ranks of `elsewhere` if all other ranks wait for them, and no ranks otherwise. All others wait
+// for them if all others have stalled, but no rank of `elsewhere` has. A rank of `elsewhere` may be in a
+// section that is allowed to take long. In such a section, a rank does not count as stalled.
 std::vector<Stall> Hang::absent_where_others_wait(const std::vector<Rank>& elsewhere) const {
   std::vector<Stall> found;
   for (const Rank rank : elsewhere) {

@@ -1,8 +1,8 @@
 // The verdict on one attempt. It says what caused the failure, and has the exit code of the job. It is
 // decided from the facts about the attempt. Pure.
 //
-// The culprit is the worker that failed first. Its time is that at which its agent saw the end, converted to
-// the launcher's clock. Victims cannot be the culprit. These are
+// The culprit is the worker that failed first. A worker's failure has the time at which the agent saw the
+// worker end, converted to the launcher's clock. Victims cannot be the culprit. The victims are
 // - workers that ended after the workers were told to stop;
 // - workers that report a lost peer, if another worker failed by itself or left with 0.
 // docs/reference lists classes and exit codes.

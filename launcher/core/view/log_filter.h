@@ -29,9 +29,10 @@ class Pattern {
   std::shared_ptr<regex_t> compiled_;
 };
 
-// The local time of this machine, for parse_since(). That function reads a time before now, such as "90s",
-// "10m", "1h30m" or "2d". It also reads "2026-05-01" and "2026-05-01T12:30:05". These are local times, unless
-// "Z" or "+02:00" follows. It returns seconds since 1970.
+// The local time of this machine, for parse_since(). parse_since() reads how long ago something was, such as
+// "90s", "10m", "1h30m" or "2d". It also reads a date or a time, such as "2026-05-01" or
+// "2026-05-01T12:30:05". Dates and times are local, unless "Z" or "+02:00" follows. In each case,
+// parse_since() returns seconds since 1970.
 struct LocalTime {
   double now = 0;
   double offset = 0;  // of local time from UTC, in seconds

@@ -36,8 +36,8 @@ class ControlPort {
   // Returns the addresses that an agent may use, such as "10.0.0.1:4711,[fd00::1]:4712". They are in the
   // order in which open() got them.
   std::string addresses() const;
-  // Returns the identity that this agent has to prove. Shells might interpret some letters of the role. They
-  // are replaced by `_`.
+  // Returns the identity that this agent has to prove. It consists of the job's id, the job's role, the node
+  // and the incarnation. If a shell might interpret a letter of the role, `_` takes the place of this letter.
   static std::string identity_of(const Plan& plan, AgentId agent);
   // Lets this agent connect from now on. Earlier incarnations of its node cannot connect any more. Returns
   // the agent's key, which has 64 hexadecimal digits. Each call returns the same key.

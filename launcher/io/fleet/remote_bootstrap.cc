@@ -17,8 +17,8 @@ namespace muster::launcher {
 
 namespace {
 
-// The time between the greeting of an agent and its message that says how it talks. The agent's own limit for
-// this is 10 s.
+// After its greeting, an agent says whether it talks over TCP or through the host shell. This is the longest
+// time between the two messages. The agent itself takes at most 10 s to decide.
 constexpr Duration kControlLimit = std::chrono::seconds(15);
 constexpr Duration kTakeCallsAfter = std::chrono::milliseconds(500);  // agents connect after a second
 // An agent that waits usually answers within one round trip. If it does not answer within this time, a new
@@ -150,9 +150,9 @@ awaitable<std::optional<HostStart::GiveUp>> RemoteBootstrap::start_agent(AgentId
   }
 }
 
-// Returns whether the agent may stay for a later job. Only the first agent of a node may. The reason is how a
-// sweep of a host finds the agents of a job: by the job's name in their command line. An agent that stays
-// keeps the name of its first job there.
+// Returns whether the agent may stay for a later job. Only the first agent of a node may stay. The reason is
+// the search for leftovers on a host: it finds the agents of a job by the job's name in their command lines.
+// But an agent that stays has the name of its first job there, also in later jobs.
 bool RemoteBootstrap::may_stay(AgentId agent) const {
   return kept_ != nullptr && agent.incarnation == Incarnation(1) && !access_->place(agent.node).empty();
 }

@@ -1,5 +1,6 @@
-// Reaches hosts by a local command, which runs once for each purpose. The command is ssh, or the one of
-// --exec (core/fleet/host_script.h).
+// Reaches hosts by a local command. The command is ssh, or the command that --exec gives
+// (core/fleet/host_script.h). It runs anew for each errand, for example to start an agent or to look for
+// leftovers.
 //
 // With --image, the host's own `docker run` starts the agent as the first process of a container.
 #pragma once

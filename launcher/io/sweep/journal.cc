@@ -298,8 +298,9 @@ Expected<Journal> Journal::read(const std::string& directory) {
   auto database = opened(path, SQLITE_OPEN_READONLY);
   if (!database) return std::unexpected(std::move(database).error());
   auto known = check_format(database->get(), path);
-  // WAL mode uses two more files. If no writer has made them, a reader makes them. If the reader is not
-  // allowed to, nobody else writes, and this file alone is the whole journal.
+  // In WAL mode, SQLite uses two more files. While somebody writes, these files exist. If they do not exist,
+  // a reader has to make them. If this reader may not make files here, it opens the database without them:
+  // nobody writes, so this file alone is the whole journal.
   const bool may_not = !known && access(directory.c_str(), W_OK) != 0;
   if (may_not && access((path + "-wal").c_str(), F_OK) != 0) {
     database = opened(uri_of(path, "immutable=1"), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);

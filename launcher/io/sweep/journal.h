@@ -24,10 +24,10 @@ namespace muster::launcher::sweep {
 
 class Journal {
  public:
-  // Makes the directory, and in it a journal with these events. If it crashes before it returns, the
-  // directory has no journal. Returns kInvalidArgument if the directory already has one. Also returns it for
-  // a network file system, because there two hosts would not see each other's locks. Returns kFenced if
-  // another process is the controller.
+  // Makes the directory, and in it a journal with these events. If the process dies before create() returns,
+  // the directory has no journal. Returns kInvalidArgument if the directory already has a journal. Also
+  // returns kInvalidArgument for a network file system, because there two hosts would not see each other's
+  // locks. Returns kFenced if another process is the controller.
   static Expected<Journal> create(const std::string& directory, const nlohmann::ordered_json& definition,
                                   std::span<const Event> events = {});
   // Opens the journal for the controller that continues the sweep. Returns kNotFound if the directory has no

@@ -19,9 +19,10 @@ struct LostRun {
   double ended_unix = 0;  // when its ranks last wrote, in s since 1970; 0: they have written nothing
 };
 inline constexpr Duration kLostRunLimit = std::chrono::seconds(30);
-// Reads what a lost run has left. Printed lines without a step count on from `newest_step`, as in TrialRun.
-// First waits for the processes of the job, which are ended by their agents. If some are left after `limit`,
-// returns kUnavailable and names them. If a file is missing or torn, it counts as a file without reports.
+// Reads what a lost run has left. Printed lines without a step get the steps that follow `newest_step`, as in
+// TrialRun. First waits for the processes of the job, which are ended by their agents. If some are left after
+// `limit`, returns kUnavailable and names them. If a file is missing or torn, it counts as a file without
+// reports.
 Expected<LostRun> read_lost_run(const std::string& job_directory, std::int32_t world_size,
                                 std::int64_t newest_step, Duration limit = kLostRunLimit);
 

@@ -91,8 +91,8 @@ bool is_own_file(const std::string& name) {
          !parse_directory_name(name);
 }
 
-// Some programs have a checkpoint format of their own. Their files are copied and not linked, because a
-// program may write into a file that exists.
+// Some programs have a checkpoint format of their own. Their files are copied and not linked. If they were
+// linked, a program that writes into such a file would also change the file of the other trial.
 Status copy_own_files(const std::string& from, const std::string& to) {
   std::error_code error;
   for (fs::directory_iterator next(from, error); !error && next != fs::directory_iterator();

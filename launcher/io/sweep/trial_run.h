@@ -1,7 +1,7 @@
 // One run of a trial: an ordinary job in this process, with its own log directory, report and journal.
 //
 // Lines of its workers do not go to the terminal, but metrics in them are passed on. The launcher's own lines
-// are kept in a file. One thread; the parts outlive it.
+// are kept in a file. One thread. The objects in `Parts` must outlive the TrialRun.
 #pragma once
 
 #include <functional>
@@ -36,8 +36,8 @@ class TrialRun {
     std::function<void(RunEnd end, std::string text, const std::string& lost_host)> ended;
     std::function<void(const std::string& what)> say;  // a line for the user
   };
-  // Programs can print lines of metrics without a step. Such lines count on from `newest_step` (see
-  // LineSteps). If it is -1, they count from the beginning.
+  // Programs can print lines of metrics without a step. Such lines get the steps that follow `newest_step`
+  // (see LineSteps). If `newest_step` is -1, they get the steps from 1 on.
   TrialRun(Plan plan, Parts parts, std::int64_t newest_step);
   TrialRun(const TrialRun&) = delete;
   TrialRun& operator=(const TrialRun&) = delete;

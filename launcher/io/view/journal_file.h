@@ -1,5 +1,5 @@
-// The file of a job's journal (core/journal/journal.h). The thread of the log files writes it. Only the user
-// who owns it may read it.
+// The file of a job's journal (core/journal/journal.h). The thread that writes the log files also writes this
+// file. Only the user who owns the file may read it.
 //
 // The plan and the events are encoded after a short delay, so that a start or restart does not have to wait.
 // When the file is long, it is renamed to journal.old, and a new file begins with the state of the core. If

@@ -1,7 +1,8 @@
 // Shows a job on this machine. It has a console, events.jsonl and launcher.log, and gives answers over the
 // control socket.
 //
-// Decides nothing and never blocks. One thread; the parts outlive it.
+// Decides nothing and never blocks. One thread. The objects that the constructor gets must outlive the
+// LocalView.
 #pragma once
 
 #include "launcher/io/view/console.h"

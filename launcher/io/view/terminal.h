@@ -111,8 +111,8 @@ class Terminal final : public Console {
   // if colours are off, prints the text as an ordinary line. If the text is empty, this only removes the last
   // progress line.
   void show_progress(std::string_view text) override;
-  // Prints the launcher's own text on stdout or stderr. The text can contain lines of workers. If it goes to
-  // a terminal, only their letters and colours are printed.
+  // Prints the launcher's own text on stdout or stderr. The text can contain lines of workers. If the stream
+  // is a terminal, control characters in these lines are not printed, except those for colours.
   void print(int stream, std::string_view text);
   struct Patience {
     Duration stall = std::chrono::seconds(30);  // the longest wait for a reader that takes nothing

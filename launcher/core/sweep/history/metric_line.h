@@ -35,7 +35,8 @@ class LineSteps {
   // The first attempt of the run counts its steps from `newest_step` + 1. If `newest_step` is -1, it counts
   // from 1.
   explicit LineSteps(std::int64_t newest_step) : newest_(std::max<std::int64_t>(newest_step, 0)) {}
-  // Returns the step of this rank's next line. A new attempt counts on from the newest step of all ranks.
+  // Returns the step of this rank's next line. In a new attempt, all ranks continue after the newest step
+  // that any rank has reached.
   std::int64_t step_of(Attempt attempt, Rank rank, const MetricLine& line);
 
  private:

@@ -54,8 +54,8 @@ double without_noise(double number) {
   return parse_number<double>(fmt::format("{:.15g}", number)).value_or(number);
 }
 
-// Returns how many values low, low + step, ... are up to high. Adds 1e-9, because 0.3 / 0.1 is a little less
-// than 3.
+// Returns how many of the values low, low + step, low + 2 * step, ... are not above high. Adds 1e-9, because
+// 0.3 / 0.1 is a little less than 3.
 double step_count(const Parameter& parameter) {
   return std::floor((parameter.high - parameter.low) / parameter.step + 1e-9) + 1;
 }

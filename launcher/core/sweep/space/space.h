@@ -61,7 +61,8 @@ struct Space {
 // If a value looks like a number, or is true or false, it is a number or a boolean. After a backslash, `,`
 // and `:` are ordinary letters.
 Expected<Space> parse_space(std::string_view text);
-// Parses the members `space` and `constraints` of a sweep file. It is JSON here; launcher/io converts YAML.
+// Parses the members `space` and `constraints` of a sweep file. `file` is JSON, because launcher/io has
+// already converted the YAML.
 //   "space": {"lr": "loguniform:1e-5:1e-1", "momentum": {"uniform": [0, 1], "when": {"optimizer": "sgd"}},
 //   "units": [32, 64]} "constraints": ["units * layers <= 512"]
 // A list is a choice. A single number, word or boolean is a constant. A condition needs a parameter with a

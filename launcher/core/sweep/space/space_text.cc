@@ -316,8 +316,8 @@ Expected<Parameter> parameter_from_json(const std::string& name, const ordered_j
   return parameter_of({name, json.is_array() ? "choice" : "constant", *values_from(list)});
 }
 
-// Returns the value of the parameter that equals `value`. So 1.0 becomes the choice 1. Returns nullopt if no
-// value of the parameter is equal.
+// Returns `value` in the form in which the parameter has it. For example, 1.0 becomes 1 if 1 is a choice.
+// Returns nullopt if the parameter cannot have this value.
 std::optional<Value> own_value(const Parameter& parameter, const Value& value) {
   const auto number = written_number(value);
   if (has_whole_values(parameter.kind)) {

@@ -105,9 +105,9 @@ class Tree {
     grow(samples.subspan(left_count), std::move(right_box), depth + 1);
   }
 
-  // If several splits are equally good, the first of them is taken. In small nodes many splits are equally
-  // good. If the features always came in the same order, the first feature would be taken most often, and
-  // would seem too important. So the order of the features is random.
+  // If several splits are equally good, the first of them is taken. In a node of the tree with few samples,
+  // many splits are equally good. If the features always came in the same order, the first feature would be
+  // taken most often, and would seem too important. So the order of the features is random.
   std::optional<Split> best_split(std::span<std::size_t> samples) {
     for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[below(i)]);
     std::optional<Split> best;

@@ -13,10 +13,11 @@
 namespace muster::launcher::sweep {
 
 struct ForestData {
-  // For each feature, this is the number of its choices. If it is 0, the feature is a number in [0, 1].
+  // For each feature, the number of its choices. 0 means that the feature is not a choice, but a number in
+  // [0, 1].
   std::vector<std::size_t> features;
-  // For each sample, this has one number for each feature. If the feature is a choice, it is the number of
-  // the choice.
+  // For each sample, a row with one number for each feature. If the feature is a choice, the number is the
+  // index of the choice that the sample has.
   std::vector<std::vector<double>> rows;
   std::vector<double> targets;  // one for each sample, finite
 };

@@ -2,9 +2,10 @@
 // share of this variance that the parameter explains alone (fANOVA, forest.h). The rest belongs to
 // combinations of parameters.
 //
-// Like Optuna 5.0's FanovaImportanceEvaluator, it learns from finished trials, with as many trees. If the
-// sweep has rungs, it learns from all trials at one rung. Unlike in Optuna, each parameter is weighted by its
-// own distribution. So all decades of a logarithmic parameter weigh the same. Pure.
+// A forest of trees learns the metric from finished trials. It has as many trees as in Optuna 5.0's
+// FanovaImportanceEvaluator. If the sweep has rungs, the forest learns from all trials at one rung. Unlike in
+// Optuna, each parameter is weighted by its own distribution. So all decades of a logarithmic parameter weigh
+// the same. Pure.
 #pragma once
 
 #include <optional>
