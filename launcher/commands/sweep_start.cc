@@ -364,7 +364,7 @@ void tell_end(const Setup& setup, const History& history, const std::string& why
 }
 
 // Adds places for trials on hosts that are not in `taken`. `slots` is the number of places that are still in
-// use. If --parallel is given, there are never more places in all than its number.
+// use. If --parallel is given, it limits the number of all places, old and new ones together.
 std::vector<Berth> more_berths(Setup& setup, const std::set<std::string>& taken, std::size_t slots) {
   Room room{.hosts = setup.job.hosts};
   std::erase_if(room.hosts, [&taken](const Host& host) { return taken.contains(host.name); });

@@ -153,8 +153,9 @@ bool Fleet::is_named(const Leftover& left) const {
          });
 }
 
-// When a process has ended, another process may get its pid. So this forgets the pids of ended processes. It
-// keeps all pids that living agents have reported, because `left` does not contain each of those.
+// When a process has ended, another process may get its pid. So this function forgets the pids of processes
+// that are not in `left` any more. But it keeps all pids that a living agent has reported, because `left` has
+// only leftovers of agents that have ended.
 void Fleet::forget_ended(const std::vector<Leftover>& left) {
   for (auto& [id, pids] : named_) {
     if (alive(id)) continue;

@@ -206,8 +206,8 @@ class Fleet {
   Duration slept_{};                              // total time in which the launcher did not receive
   std::deque<HalfGone> half_gone_;
   std::optional<Leftovers> leftovers_;
-  // The fleet does not wait for these leftovers. named_ has the pids that the agent of each node has
-  // reported. left_behind_ has the processes that were left behind.
+  // The fleet does not wait for the end of the processes in named_ and left_behind_. named_ has the pids that
+  // agents reported as unkillable, for each node. left_behind_ has the processes of leave_leftovers_behind().
   std::map<NodeId, std::set<std::int32_t>> named_;
   std::set<Process> left_behind_;
   bool releasing_ = false;

@@ -145,7 +145,7 @@ void Job::check_time_limit(TimePoint now) {
 }
 
 // If the time limit is near and all ranks can save, gives them the notice to save. The notice may be due
-// before the ranks can save. So this is also called when they become able to.
+// before all ranks can save. So this function is also called whenever a rank has said that it can save.
 void Job::give_time_notice(TimePoint now) {
   if (time_limit_.is_near() && can_save()) notice({}, time_limit_.end(), now);
 }

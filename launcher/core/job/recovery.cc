@@ -34,8 +34,8 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
         break;
       case RestartDecision::Kind::kRestart:
         auto instead = forbidding(verdict, attempt);
-        // This failure belongs to the last restart, which goes on. So repeated_ still has the failure that
-        // led to that restart, and not this failure.
+        // If the decision is not `counted`, this failure belongs to the last restart. The job restarts again,
+        // but repeated_ keeps the failure that led to the last restart.
         if (!instead && !decision.counted) return {std::move(verdict), std::move(decision)};
         if (!instead) {
           ++restart_count_;

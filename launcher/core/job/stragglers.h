@@ -1,9 +1,11 @@
 // Finds ranks that are slower than the others of their group, by the time of their own work in a step.
 //
-// In a group that trains together, a step takes every rank as long as the slowest one. So only busy time
-// counts: the time of a rank's own work, without waiting for others.
-// - The busy time is averaged over windows of kWindowSteps reported steps of every rank of a group. The
-//   longest step of each rank is left out: one hiccup would hide a rank that is always slow.
+// Ranks of a group wait for each other in every step. So a step takes the same time on each of them, and this
+// time does not show which rank is slow. Therefore only busy time counts. This is the time of a rank's own
+// work, without the time in which it waits for others.
+// - The busy time is averaged over windows of kWindowSteps reported steps of every rank of a group. In each
+//   window, the longest step of each rank is left out. Otherwise a single long step on one rank could hide
+//   another rank that is always slow.
 // - The limit is the median of the group plus 3 robust sigmas (median absolute deviation), but at least 1.2
 //   times the median. With two ranks, it is 1.5 times the time of the other rank.
 // - A rank becomes a straggler after kWindowCount windows in a row above the limit. It stops being a

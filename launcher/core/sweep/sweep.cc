@@ -127,8 +127,9 @@ SweepDecisions Sweep::on_report(std::int32_t slot, std::int64_t step, std::map<s
   return all;
 }
 
-// Returns "" if the trial, which has finished, has a value of the objective's metric. Otherwise returns a
-// text that says so, and that names the metrics that it has reported. Its program may use another name.
+// The trial has finished. If it has reported a value of the objective's metric, returns "". Otherwise returns
+// a text that says that there is no such value. The text also names the metrics that the trial has reported,
+// because the program may use another name for the metric.
 std::string Sweep::missing_metric(const Trial& trial) const {
   const std::string& metric = settings_.schedule.objective.metric;
   if (trial.newest(metric)) return "";

@@ -61,7 +61,7 @@ Status ControlPort::start() {
   };
   for (const auto& [address, listener] : listeners_) {
     net::Listener::Limits limits;
-    // All agents on this machine share the loopback address. So that address has no limit.
+    // All agents on this machine share the loopback address. So there is no limit for the loopback address.
     if (!asio::ip::make_address(address).is_loopback()) limits.unproven_of_an_address = kStrangersOfAHost;
     listener->start(*tls_, tasks_, find_key, accept, limits);
   }

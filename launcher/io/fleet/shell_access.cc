@@ -95,8 +95,8 @@ awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below
   co_return std::nullopt;
 }
 
-// Also removes containers. If a `docker run` was interrupted, it may have created a container and not started
-// it.
+// Removes the containers of all nodes, even those that never started: `docker run` may have been interrupted
+// after it had created its container.
 awaitable<void> ShellAccess::finish() {
   std::vector<std::shared_ptr<HostShell>> sweeps;
   for (const NodeId node : containers_) {

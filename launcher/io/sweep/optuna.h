@@ -2,8 +2,8 @@
 // (JournalFileBackend) can read. It also reads such a file, even while Optuna is still writing to it.
 //
 // Optuna has no paused or infeasible trials. These become PRUNED and FAIL. An attribute keeps their state, so
-// that it is known when the file is read back. Another attribute keeps the space. Functions block while the
-// disk does; no threads.
+// that it is known when the file is read back. Another attribute keeps the space. A function may have to wait
+// for the disk. No threads.
 #pragma once
 
 #include <string>

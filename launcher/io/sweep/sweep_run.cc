@@ -266,7 +266,8 @@ void SweepRun::interrupt(int signal) {
   perform(sweep_.cancel("stopped by " + std::string(signal_name(signal))));
 }
 
-// This runs later, because the run that has ended is still calling this object.
+// Closes ended runs later, and not at once. A run that has just ended is still executing code that calls this
+// SweepRun.
 void SweepRun::close_soon() {
   closing_timer_.expires_after(runs_.empty() ? kLastClosingPeriod : kClosingPeriod);
   closing_timer_.async_wait([this](const boost::system::error_code& error) {

@@ -29,8 +29,9 @@ Status make_trial_directory(const std::string& directory, const Point& point);
 // before, this does nothing.
 Status take_over_checkpoints(const std::string& mine, const std::string& donors, const StartRun& start);
 
-// Prepares the directory of the trial for this run. Calls those of the two functions above that the run
-// needs. A crash may repeat the call. `given` has the same meaning as for checkpoints_of().
+// Prepares the directory of the trial for this run. Calls make_trial_directory(). If the run begins with an
+// exploit, also calls take_over_checkpoints(). After a crash, the same call may be made once more. `given`
+// has the same meaning as for checkpoints_of().
 Status prepare_trial(const std::string& sweep_directory, const std::string& given, const StartRun& start);
 
 }  // namespace muster::launcher::sweep

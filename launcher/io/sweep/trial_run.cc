@@ -74,8 +74,8 @@ void TrialRun::end(bool save, const std::string& why) {
   job_.launcher().cancel(/*now=*/!save);
 }
 
-// A job that was cancelled by `launch cancel` fails with 130. But if the sweep itself has ended this job, the
-// job did what it had to do. So its verdict is another one then.
+// A job that was cancelled by `launch cancel` has exit code 130. But if the sweep itself has ended this job,
+// the end is not a failure. Then the verdict is "stopped by the sweep", with exit code 0.
 Verdict TrialRun::reported_verdict() const {
   Verdict verdict = job_.job().verdict();
   if (verdict.kind != Verdict::Kind::kCancelled || ended_for_.empty()) return verdict;

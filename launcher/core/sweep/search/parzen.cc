@@ -14,9 +14,9 @@ constexpr std::size_t kFullWeights = 25;
 const double kLogRootTwoPi = std::log(2 * std::numbers::pi) / 2;
 
 // Returns the deviation of each observation's kernel. This is
-// - the larger distance to its two neighbours;
+// - the distance to its left or right neighbour, whichever is larger;
 // - for the outermost observations, the distance to their only neighbour (Optuna's consider_endpoints=False);
-// - for a single observation, the larger distance to 0 and 1.
+// - for a single observation, the distance to 0 or to 1, whichever is larger.
 std::vector<double> neighbour_distances(const std::vector<double>& means) {
   std::vector<std::size_t> order(means.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -163,8 +163,9 @@ double ParzenEstimator::log_density(const Coordinates& at) const {
   return most + std::log(sum);
 }
 
-// For each kernel, adds the logarithm of its factor for this axis at `at` to `logs`. The offsets of the
-// kernels are left out.
+// A kernel has one factor for each axis. For each kernel, computes the factor of this axis at the coordinate
+// `at`, and adds its logarithm to the kernel's entry in `logs`. Kernels::offsets are not added here, because
+// log_weights_ contains them.
 void ParzenEstimator::add(std::size_t axis, double at, std::vector<double>& logs) const {
   const Kernels& kernels = kernels_[axis];
   if (axes_[axis].is_choice()) {

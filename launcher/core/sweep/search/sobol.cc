@@ -78,8 +78,8 @@ constexpr std::array<Matrix, kSobolDimensions> kMatrices = [] {
 
 std::uint32_t sobol_digits(std::size_t dimension, std::uint32_t index) {
   CHECK(dimension < kSobolDimensions, "dimension {}", dimension);
-  // Sobol's points are usually computed from the Gray code of the index. For each power of 2, the points
-  // before it are the same, but they come in another order.
+  // Like most programs, this uses the Gray code of the index. Without the Gray code, the first 2^k points
+  // would be the same set for each k, but in another order.
   const std::uint32_t code = index ^ (index >> 1);
   std::uint32_t digits = 0;
   for (int k = 0; k < kDigits; ++k)
