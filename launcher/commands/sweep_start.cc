@@ -29,8 +29,8 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// Nobody can attach to a trial whose controller has ended. So the trial does not outlive it, and `sweep
-// resume` starts the trial again.
+// Nobody can attach to a trial whose controller has ended. So the trial ends when its controller ends, and
+// `sweep resume` starts the trial again.
 constexpr Duration kTrialGrace{};
 constexpr auto kProgressPeriod = std::chrono::milliseconds(200);
 constexpr Duration kFlushLimit = std::chrono::seconds(5);  // for a slow reader

@@ -51,7 +51,8 @@ std::string bash_flags(const Command& command) {
   return words;
 }
 
-// Returns the cases of a script for the word after a flag that takes a value.
+// Returns the part of the bash script that completes the values of flags. It has a case for each flag that
+// takes a value.
 std::string bash_values() {
   std::string cases;
   const auto add = [&cases](const Flag& flag) {

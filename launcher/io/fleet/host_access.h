@@ -43,8 +43,8 @@ class HostAccess {
   // retry, too.
   virtual awaitable<Shell> start_agent(AgentId agent, Words arguments) = 0;
   virtual awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) = 0;
-  // Kills an agent that has greeted, and waits for its end. With a shell it waits for at most 1 s, and with
-  // an engine for at most 5 s. Returns false if the host did not answer.
+  // Kills an agent that has greeted, and waits for its end. ShellAccess waits for at most 1 s, and
+  // ContainerAccess for at most 5 s. Returns false if the host did not answer.
   virtual awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) = 0;
   // Finds leftovers on the node. A leftover is a process that is still there although its agent has ended.
   // Looks only for leftovers of agents whose incarnation is below `below.incarnation`. If `below.incarnation`

@@ -51,8 +51,8 @@ class TrialRun {
   // The function writes the report when the agents have left. It returns true if nothing of the run uses the
   // context any more. Then destroy the run.
   bool close();
-  // Whether a host lacks what the user has to give it, such as the directory of the checkpoints: then the
-  // other trials cannot start there either.
+  // Returns whether the run was refused because a host lacks something that only the user can provide, such
+  // as the directory of the checkpoints. Then the other trials cannot start on this host either.
   bool was_refused() const {
     const Verdict& verdict = job_.job().verdict();
     return verdict.kind == Verdict::Kind::kRefused && verdict.exit_code == kExitUsage;

@@ -115,7 +115,7 @@ struct Trial {
   // The metrics that were not reported since the newest exploit. Their values come from the parameters that
   // the trial had before this exploit.
   std::set<std::string> old_metrics{};
-  double began_at = 0;  // of the first run; for people, as the next ones
+  double began_at = 0;  // of the first run; this and the next times are only shown to people
   double ended_at = 0;
   double run_began_at = 0;   // of the newest run
   bool knows_begin = false;  // run_began_at is that of the newest run

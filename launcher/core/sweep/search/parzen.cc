@@ -184,8 +184,8 @@ void ParzenEstimator::add(std::size_t axis, double at, std::vector<double>& logs
 }
 
 // Adds the logarithm of each kernel's mass in the cell. Two calls of erfc() would be slow. So if the cell is
-// narrow compared with the kernel, the Taylor series of the density is used. The first term that it leaves
-// out is below 1e-3 of the mass, up to five deviations from the kernel's mean.
+// narrow compared with the kernel, the Taylor series of the density is used. The first term of the series
+// that is left out is below 1e-3 of the mass, up to five deviations from the kernel's mean.
 void ParzenEstimator::add_cell(const Kernels& kernels, Axis::Cell cell, std::vector<double>& logs) const {
   constexpr double kNarrow = 0.25;
   const double log_width = std::log(cell.high - cell.low) - kLogRootTwoPi;

@@ -21,8 +21,8 @@
 
 namespace muster::launcher::sweep {
 
-// A parameter with this condition exists only in some points. In these points the parameter `of` is active
-// and has one of `values`.
+// A parameter with this condition exists only in those points where another parameter, with the name `of`, is
+// active and has one of `values`. For example, momentum may exist only if optimizer is "sgd".
 struct Condition {
   std::string of;
   std::vector<Value> values;
