@@ -40,8 +40,9 @@ bool compare_types(const c10::Type& other) {
       static_cast<const Types*>(nullptr)->c10::template SingleElementType<Types::Kind, Types>::equals(other));
 }
 
-// Nothing calls this function, so no program contains it. Each call in it names a class, because a virtual
-// call would instantiate nothing.
+// Nothing calls this function, so no program contains it. It calls functions in the form
+// `object->Class::function()`, for which the compiler must instantiate the function. A virtual call would
+// instantiate nothing.
 inline void use_torch(std::ostream& out, const c10::Type& type) {
   using namespace torch::nn;
   copy_modules<ModuleDictImpl, ParameterDictImpl, SequentialImpl, LinearImpl, UnflattenImpl, BilinearImpl,

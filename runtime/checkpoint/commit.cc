@@ -120,8 +120,9 @@ Status hear_decision(const CommitPlan& plan, Meeting& meeting, CheckpointId id) 
   return check_fence(plan);
 }
 
-// Removes the files of a failed save, before any rank can try again. If the checkpoint has a manifest, it is
-// kept, even if something failed later. A newer attempt may already have resumed from it.
+// Removes the files of a failed save, before any rank can try again. But if the checkpoint has a manifest,
+// its files stay, even if something failed after the manifest was written. A newer attempt may already have
+// resumed from this checkpoint.
 Status remove_failed(const CommitPlan& plan, CheckpointId id) {
   std::error_code error;
   // If a directory cannot be examined, it cannot be removed either. This is not returned as an error, because

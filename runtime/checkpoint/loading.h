@@ -87,8 +87,8 @@ struct NotInCheckpoint : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-// A part of the state may need a tensor at once, while it checks the checkpoint. This is thrown if that
-// tensor cannot be read.
+// Thrown by LoadedState::read() and read_own() if the tensor cannot be read. A part of the state calls these
+// functions if it needs a tensor already while it checks the checkpoint.
 struct DamagedCheckpoint : std::runtime_error {
   explicit DamagedCheckpoint(const Error& why) : std::runtime_error(why.message()), error(why) {}
   Error error;

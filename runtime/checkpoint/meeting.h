@@ -81,8 +81,8 @@ class Meeting {
 // Each rank writes to the store which step it has completed. When all ranks have written their steps, all of
 // them know the step after which they stop: it is the highest of these steps plus 2. In data-parallel
 // training, each step waits for all ranks. So no rank is more than one step ahead of another, and each rank
-// learns of the stop before it gets there. No rank waits in this class, because each rank only asks once in
-// each step.
+// knows the last step before it has completed that step. No rank waits in this class, because each rank only
+// asks once in each step.
 class StopAgreement {
  public:
   // The first StopAgreement of a rank agrees with the first one of every other rank, and so on. So all ranks

@@ -216,9 +216,9 @@ Status MemoryTier::write(RankFileLayout& layout, Staging& staging, Slot& slot, s
   return {};
 }
 
-// Asks the agent for its memory slots of all ranks of this node. A slot holds one checkpoint of a rank. Puts
-// this rank's slots into `slots_`. Puts all slots with a complete checkpoint of this job's directory into
-// `found_`.
+// The agent of this node has memory slots for each rank of the node. Asks the agent for all of these slots. A
+// slot holds one checkpoint of a rank. Puts this rank's slots into `slots_`. Puts all slots with a complete
+// checkpoint of this job's directory into `found_`.
 Status MemoryTier::look() {
   has_looked_ = true;
   found_.clear();

@@ -51,8 +51,8 @@ class MemoryTier {
   MemoryTier(const MemoryTier&) = delete;
   MemoryTier& operator=(const MemoryTier&) = delete;
 
-  // Every rank calls prepare() before the first save, with the same arguments as save(). It allocates the
-  // memory for the first save, so that training does not wait for that later.
+  // Every rank calls prepare() before the first save, with the same arguments as save(). It already allocates
+  // the memory for the first save, so that the first save itself is shorter.
   void prepare(const Expected<SavedState>& state, const std::string& meeting_name, std::uint64_t step);
   // Every rank calls it with its state. Each `meeting_name` can be used only once. If a rank fails, no rank
   // saves to memory any more in this attempt, and rank 0 prints the reason. Checkpoints that were already

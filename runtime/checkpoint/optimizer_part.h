@@ -1,8 +1,9 @@
 // Saves and loads the state of an optimizer. In the checkpoint, the state of a parameter has the parameter's
 // name.
 //
-// torch itself uses the address of a parameter in memory in the place of a name. So torch's own files can
-// match the parameters of another process only by their order. Use the parts on the training thread.
+// torch's own files have no names for the parameters: in torch, the state of a parameter belongs to the
+// parameter's address in memory. So a process that reads such a file can only match the parameters by their
+// order. Use the parts on the training thread.
 #pragma once
 
 #include <memory>

@@ -53,9 +53,9 @@ class Stager {
       ++next_;
       held_.reset();
     }
-    // If the room is small, this thread copies all of it, without the help of other threads. It would not be
-    // worth starting torch's threads for it, if the program has not used them yet. And the copied bytes stay
-    // in the caches, where the writing thread finds them.
+    // If the room is small, this thread copies all of it, without the help of other threads. If the program
+    // has not used torch's threads yet, they would first have to be started, which takes longer than the
+    // copy. The copied bytes stay in the caches, where the writing thread finds them.
     const bool is_large = room.bytes.size() >= kLargeBytes;
     const auto copy = [&](std::int64_t begin, std::int64_t past) {
       for (std::int64_t i = begin; i < past; ++i) {

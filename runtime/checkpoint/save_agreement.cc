@@ -91,9 +91,9 @@ Alike alike_values(const SavedState& state) {
   return alike;
 }
 
-// Returns digests of some elements of the shared tensors. If `whole` is true, it uses the tensors that are
-// saved as a whole. Otherwise it uses the tensors that are saved in slices. At each save, it uses other
-// elements.
+// Returns digests of some elements of the shared tensors. If `whole` is true, these are the shared tensors
+// that are saved as a whole. Otherwise they are the shared tensors that are saved in slices. The elements
+// differ from save to save.
 Alike alike_tensors(const SavedState& state, std::uint64_t save_count, bool whole) {
   Alike alike;
   Digest names;

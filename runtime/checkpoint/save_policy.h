@@ -5,7 +5,7 @@
 // This class does not use torch, the clock, threads or files. The Checkpointer tells the policy what has
 // happened and when it happened. The policy answers what to do and why. On all ranks, the policies get the
 // same events at the same steps. So they make the same decisions without any communication. Only rank 0 looks
-// at the clock, and the policies of all ranks get what it has seen as an event.
+// at the clock. The Checkpointer passes the result to the policies of all ranks, in the form of an event.
 //
 // Use a policy on the training thread.
 #pragma once
@@ -49,8 +49,8 @@ class SaveInterval {
   void saved(TimePoint when, Seconds held_up, Seconds until_committed);
 
   Seconds interval() const;
-  // Returns a text with Young's formula and its numbers. Returns nothing if the interval is fixed. Returns
-  // nothing also if the interval differs by less than a quarter from the one in the previous text.
+  // Returns a text with Young's formula and its numbers. Returns nothing in two cases: the interval is fixed,
+  // or it differs by less than a quarter from the interval in the previous text.
   std::optional<std::string> explanation();
 
  private:
@@ -146,8 +146,8 @@ class SavePolicy {
     bool is_missed = false;  // this rank has already done more steps than that
   };
   StopNews on(const StopHeard& event);
-  // If Questions::clock is set, rank 0 calls look(). Its answer must then be passed to the policies of all
-  // ranks, in a ClockHeard.
+  // If Questions::clock is set, rank 0 calls look(). The policies of all ranks must then get the answer of
+  // look(), in a ClockHeard.
   SaveInterval::Look look(TimePoint now) { return setting_.interval->look(steps_, now); }
   std::optional<std::string> explain_interval() { return setting_.interval->explanation(); }
   void on(const ClockHeard& event);
@@ -176,7 +176,7 @@ class SavePolicy {
   // step.
   std::optional<std::uint64_t> unread() const { return setting_.unread; }
   // Returns a name for something that all ranks do together after this step, such as a save. All ranks get
-  // the same name. After every other step, the name is a different one.
+  // the same name. No two steps get the same name.
   std::string name_of_step(std::string_view purpose) const;
   std::int64_t steps() const { return steps_; }
   const Status& outcome() const { return outcome_; }

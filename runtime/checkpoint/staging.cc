@@ -38,12 +38,12 @@ Expected<StagingMemory> mapped(void* address, std::uint64_t size_bytes) {
 }
 
 // Gives a file in memory huge pages if the kernel can make them, even if the setting shmem_enabled is off.
-// The kernel makes huge pages ten times as fast as small ones, and reading them is as fast as reading other
-// memory.
+// The kernel makes memory of huge pages ten times as fast as memory of small pages. Both kinds are read
+// equally fast.
 //
-// MADV_COLLAPSE makes a huge page only where there already is a small one. So MADV_POPULATE_READ first makes
-// the small page. It is used because it returns an error if the page cannot be made. A mere access would
-// raise SIGBUS.
+// MADV_COLLAPSE makes a huge page only where there already is a small one. So this function first makes the
+// small page, by MADV_POPULATE_READ. If the page cannot be made, madvise() returns an error. Reading a byte
+// would also make the page, but would raise SIGBUS if that fails.
 void make_huge_pages(std::span<std::byte> bytes) {
   for (std::uint64_t begin = 0; begin + kHugePage <= bytes.size(); begin += kHugePage) {
     if (madvise(&bytes[begin], 1, MADV_POPULATE_READ) != 0 ||

@@ -46,15 +46,15 @@ void lock_pages(StagingMemory& memory);
 // - reserve() and begin() are called only while neither thread fills or takes. So memory_ needs no guard.
 // - No thread writes the bytes between released_ and filled_. Only the filling thread uses the bytes of its
 //   Room.
-// - After abandon(), neither thread waits until begin() is called again.
+// - After abandon(), and until the next call of begin(), neither thread waits for the other.
 class Staging {
  public:
   // The size of a chunk. The bytes are hashed, written and released chunk by chunk.
   static constexpr std::uint64_t kChunkBytes = 4 << 20;
   using Allocate = std::function<Expected<StagingMemory>(std::uint64_t size_bytes)>;
 
-  // `limit_bytes` is the most memory that a Staging uses. But it always uses at least the memory of two
-  // chunks.
+  // `limit_bytes` is the most memory that a Staging uses. If the limit is less than two chunks, the Staging
+  // uses two chunks.
   explicit Staging(std::uint64_t limit_bytes, Allocate allocate = allocate_staging);
 
   // Allocates memory for a file of this size. If the limit is lower, it allocates as much as the limit

@@ -122,7 +122,7 @@ class LoaderPart : public StatePart {
                                 .dump());
     if (state.of_shards.empty()) return;
     // Each rank that reads a stream has shards of its own. The checkpoint holds the positions in all shards,
-    // so any number of ranks can go on.
+    // so a job with any number of ranks can resume from it.
     const std::int64_t mine = std::ssize(state.of_shards);
     const at::Tensor rows = at::empty({mine, 2}, at::kLong);
     for (std::int64_t i = 0; i < mine; ++i) {

@@ -55,8 +55,8 @@ std::int64_t calls_of_who_left(c10d::Store& store, int rank);
 constexpr std::array<std::chrono::milliseconds, 5> kPauses{
     {std::chrono::milliseconds(50), std::chrono::milliseconds(100), std::chrono::milliseconds(200),
      std::chrono::milliseconds(400), std::chrono::milliseconds(800)}};
-// Call it after an error. It calls find_gone() before each of the pauses in kPauses, until a rank is found.
-// The reason is that a rank may be about to end.
+// Call who_is_gone() after an error. It calls find_gone() before each of the pauses in kPauses, until
+// find_gone() finds a rank that has ended. It asks several times because a rank may only be about to end.
 std::string who_is_gone(const Job::State& job, const std::vector<int>& ranks);
 
 // Waits until the key exists, but not longer than `limit`.

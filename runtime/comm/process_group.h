@@ -27,8 +27,8 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::mill
                                            std::optional<int> listen_fd);
 
 // Returns the device of this rank. It is the CPU if the world's backend is Gloo or shm, or if no GPU is
-// visible. Otherwise it is "cuda:<local_rank>". Throws std::invalid_argument if that GPU does not exist.
-// Throws it also if the backend is "nccl" and nccl_loaded() is false.
+// visible. Otherwise it is "cuda:<local_rank>". Throws std::invalid_argument if that GPU does not exist, or
+// if the backend is "nccl" and nccl_loaded() is false.
 c10::Device choose_device(const World& world);
 
 // Returns the address at which other ranks reach this machine. If it is "", the machine has the address of

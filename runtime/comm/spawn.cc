@@ -72,9 +72,9 @@ void tell_parent(int fd, const std::string& text) {
   [[maybe_unused]] const auto written = write(fd, record.data(), record.size());
 }
 
-// Creates the thread pool of the child, if the parent has one that at::set_num_threads() has made. Otherwise,
-// the pool would be created by the first thread of the child that asks for the number of threads. And if two
-// threads did this at the same time, torch would abort.
+// If at::set_num_threads() has made a thread pool in the parent, the child needs a pool of its own. This
+// function creates it. Otherwise, the first thread of the child that asks for the number of threads would
+// create it. And if two threads asked at the same time, torch would abort.
 void renew_thread_pool() {
   std::thread([] { at::get_num_threads(); }).join();
 }

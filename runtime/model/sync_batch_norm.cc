@@ -170,8 +170,8 @@ at::Tensor batch_norm_of_all(const at::Tensor& input, const std::optional<at::Te
                                       Layer{*running_mean, *running_var, momentum, eps, mark->group});
 }
 
-// Registers this file's kernels with torch when it is called first. It never removes them, because torch may
-// already have destroyed its tables of kernels when the process ends.
+// The first call registers this file's kernels with torch. Nothing removes the kernels at the end of the
+// process, because torch may then already have destroyed its tables of kernels.
 void put_in_kernels() {
   static const bool done = [] {
     for (const auto key : {c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA}) {

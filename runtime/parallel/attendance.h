@@ -24,8 +24,8 @@ namespace muster {
 class Attendance {
  public:
   // `group_key` is the prefix of the group's keys in the job's store. `who_is_gone` returns the names of the
-  // group's ranks whose processes have ended. explain() calls it if no rank has told the others that it left
-  // its loop.
+  // group's ranks whose processes have ended. explain() calls who_is_gone() only if no rank has told the
+  // others that it left its loop.
   Attendance(const c10::intrusive_ptr<c10d::Store>& store, int rank, const std::string& group_key = "",
              std::function<std::string()> who_is_gone = nullptr);
   Attendance(const Attendance&) = delete;

@@ -1,5 +1,5 @@
-// Makes the communication hooks that DistributedDataParallelOptions::comm_hook names. Other hooks use
-// start_mean() and finished().
+// Makes the communication hooks that DistributedDataParallelOptions::comm_hook names. The hooks for PowerSGD
+// and post-local SGD use start_mean() and finished().
 //
 // A hook keeps the process group alive. The Reducer calls a hook on the thread of the backward pass; a thread
 // of the group runs the code after the all-reduce.

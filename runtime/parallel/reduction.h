@@ -43,7 +43,8 @@ class Reduction {
   // Sets the divisor of the next backward pass. `active` is an all-reduce of one number, and its result
   // becomes the divisor. If `active` is null, the divisor is the number of ranks.
   void divide_by(c10::intrusive_ptr<c10d::Work> active);
-  // While other ranks run a backward pass, takes part in its collectives with gradients of zero.
+  // Call it while the other ranks run a backward pass. This rank then takes part in the collectives of that
+  // pass, with gradients of zero.
   void shadow_backward();
 
  private:

@@ -48,8 +48,8 @@ std::vector<StageMessage> messages(const Ranks& ranks, int from, int to) {
   return all;
 }
 
-// Returns a number for each message from `peer` to `rank`. It says how many messages at the front of `out`
-// the peer has used by the time that it sends this message.
+// Returns a number for each message from `peer` to `rank`. If the number is n, the peer has used the first n
+// messages of `out` before it sends this message.
 std::vector<int> arrived_before(const Ranks& ranks, int rank, int peer,
                                 const std::vector<StageMessage>& out) {
   std::vector<int> arrived;

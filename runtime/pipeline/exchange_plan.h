@@ -1,8 +1,9 @@
 // Derives from a schedule what one rank computes, and its messages to and from other ranks.
 //
-// The messages follow from the computations, so the plan ignores the sends and receives in a schedule.
-// Messages between two ranks are in the order in which the sender computes them. So the receiver can post its
-// receives ahead. The structs are plain values without LibTorch.
+// The messages follow from the computations, so the plan ignores the instructions of a schedule that send or
+// receive. Messages from one rank to another have the order in which the sender computes them. So the
+// receiver can call recv() for a message before the message has been sent. The structs are plain values
+// without LibTorch.
 #pragma once
 
 #include <vector>

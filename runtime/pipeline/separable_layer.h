@@ -118,7 +118,8 @@ auto forward_only(c10::DispatchKeySet keys, const Arguments&... arguments) {
   return Operator::redispatch(keys & c10::after_ADInplaceOrView_keyset, arguments...);
 }
 
-// Registers the kernels. From now on, layers call them on threads that defer.
+// Registers the kernels that can defer weight gradients. After this call, layers use these kernels in each
+// thread in which a Deferring exists.
 void intercept_separable_layers();
 
 }  // namespace muster::detail

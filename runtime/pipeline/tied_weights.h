@@ -20,8 +20,9 @@ struct TiedWeight {
   bool counts_elsewhere = false;  // another rank has the first stage
 };
 
-// Returns this rank's copies of tied weights, except those of a weight's first stage. A sum over all
-// parameters must leave the returned ones out, so that each weight counts once.
+// A tied weight has a copy in each stage that uses it. Returns this rank's copies, except the copies in a
+// weight's first stage. A sum over all parameters must leave the returned copies out, so that each weight
+// counts once.
 std::vector<at::Tensor> other_copies(const std::vector<TiedWeight>& tied);
 // Copies each weight's values from its first stage to all other stages that have it.
 void share_values(const Group& group, const std::vector<TiedWeight>& tied);

@@ -141,7 +141,8 @@ void set_layer(const at::Tensor& output, const at::Tensor& input, std::shared_pt
 SeparableLayer* layer_of_unused(const at::Tensor& output) {
   const auto& node = output.grad_fn();
   auto* layer_node = dynamic_cast<LayerNode*>(node.get());
-  // If something has been computed from the output, the node of that computation also refers to `node`.
+  // If something has been computed from the output, the node of that computation refers to `node`, too. Then
+  // use_count() is at least 2.
   return layer_node != nullptr && node.use_count() == 1 ? &layer_node->layer() : nullptr;
 }
 

@@ -51,7 +51,8 @@ class WeightGrads {
   // throws an error, as backward() does.
   void compute();
   bool empty() const;
-  // Returns true if a separable layer has used the parameter while a Deferring to this object existed.
+  // Returns true if a separable layer has used the parameter in a forward pass whose weight gradients were
+  // deferred to this object.
   bool defers(const at::Tensor& parameter) const;
 
  private:

@@ -7,9 +7,9 @@
 
 namespace muster {
 
-// From now on the process keeps up to 1 GiB of freed memory. Blocks of 32 MiB or more still go back to the
-// kernel. If the environment configures the allocator (MALLOC_..., GLIBC_TUNABLES), the function changes
-// nothing and returns false.
+// After this call, the process keeps up to 1 GiB of freed memory for later allocations. Blocks of 32 MiB or
+// more still go back to the kernel. If the environment configures the allocator (MALLOC_..., GLIBC_TUNABLES),
+// the function changes nothing and returns false.
 bool reuse_step_memory();
 
 }  // namespace muster

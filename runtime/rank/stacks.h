@@ -15,9 +15,9 @@ namespace muster {
 // stacks. Returns false if no signal is free. A second call keeps the signal of the first.
 bool prepare_stacks();
 
-// Returns the stacks of all threads. Call prepare_stacks() first. The call takes at most `limit`, even if a
-// thread does not answer. Each thread is interrupted by a signal; SA_RESTART is set, so system calls of the
-// program continue.
+// Returns the stacks of all threads. Call prepare_stacks() before. describe_stacks() takes at most `limit`,
+// even if a thread does not answer. Each thread is interrupted by a signal; SA_RESTART is set, so system
+// calls of the program continue.
 std::string describe_stacks(std::chrono::milliseconds limit);
 
 }  // namespace muster

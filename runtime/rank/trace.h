@@ -33,7 +33,8 @@ inline std::string trace_argument(std::string_view name, std::int64_t value) {
   return fmt::format("\"{}\":{}", name, value);
 }
 
-// Adds the time from its construction to its destruction to the trace. The name must outlive the Traced.
+// The destructor adds an event to the trace: the time between the construction and the destruction of the
+// Traced. The name must outlive the Traced.
 class Traced {
  public:
   Traced(TraceTrack track, std::string_view name) : file_(trace_file()), track_(track), name_(name) {

@@ -25,8 +25,8 @@ struct TrainingLoop {
 
 // Returns a number that is unique in this process.
 std::uint64_t new_loader_number();
-// Makes this the current batch. It stays the current batch until the loader replaces it, and `describe` must
-// be callable for as long. `memory` has the addresses of the batch's tensors.
+// Makes this the current batch, until the loader replaces it. `describe` must stay callable until then.
+// `memory` has the addresses of the batch's tensors.
 void take_batch(const TrainingLoop& loop, std::function<std::string()> describe,
                 std::vector<const void*> memory = {});
 void put_batch_back(std::uint64_t loader);

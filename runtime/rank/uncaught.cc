@@ -83,8 +83,8 @@ bool is_of_torch() {
 }
 
 // Returns true if the current exception shows that a function was used in a wrong way, for example with a
-// wrong option. This can only be so before the first step, before the first batch, and shortly after the
-// start.
+// wrong option. If a step or a batch has already begun, or if the process has run for longer than
+// kWrongUseLimit, returns false.
 bool is_wrong_use() {
   const std::type_info* type = abi::__cxa_current_exception_type();
   const bool wrong =

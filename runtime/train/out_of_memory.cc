@@ -38,7 +38,7 @@ constexpr std::string_view kOutOfMemory[] = {
 };
 
 // Keeps a copy of the state that a step changes. put_back() restores this state, so that the step can be
-// repeated. The copy does not have the gradients: put_back() removes them.
+// repeated. Gradients are not copied: put_back() resets the module's gradients.
 class Before {
  public:
   Before(torch::nn::Module& module, c10::Device device) : module_(module) {

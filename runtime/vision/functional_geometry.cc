@@ -15,8 +15,9 @@ namespace muster::transforms::functional {
 
 namespace {
 
-// A matrix that maps a pixel of the result to the point of the image that it is taken from. Both are relative
-// to the center of the image.
+// A matrix for a geometric transform. It maps the position of a pixel of the result to a point of the image.
+// The pixel of the result gets the color of that point. Positions and points are relative to the center of
+// the image.
 using Matrix = std::array<double, 6>;
 
 void check_fill(std::string_view who, const Fill& fill, const at::Tensor& image) {
@@ -29,9 +30,8 @@ at::Tensor column_of_fill(const Fill& fill, at::ScalarType type) {
   return at::tensor(fill.values, at::kDouble).to(type).view({-1, 1, 1});
 }
 
-// Pads a row of pixels, `before` pixels in front and `after` pixels behind. For each pixel of the padded row,
-// returns the index of the pixel in the original row that it is copied from. The original row has `size`
-// pixels.
+// A row of `size` pixels gets `before` more pixels in front, and `after` more pixels behind. Each pixel of
+// this padded row is a copy of a pixel of the original row. Returns the indices of these original pixels.
 at::Tensor padded_indices(std::int64_t size, std::int64_t before, std::int64_t after, PaddingMode mode) {
   const at::Tensor places = at::arange(-before, size + after, at::kLong);
   if (mode == PaddingMode::kEdge) return places.clamp(0, size - 1);

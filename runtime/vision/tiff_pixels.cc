@@ -48,8 +48,9 @@ std::unexpected<Error> not_read(const TiffTags& tags, std::string_view more = {}
       more);
 }
 
-// The samples of a pixel that follow the colors are dropped. Returns true if the file says of all of them
-// that they are extra samples.
+// A pixel has samples for its colors, and can have more samples after them, for example alpha. Returns true
+// if the file lists each of these other samples as an extra sample (tag ExtraSamples). The conversion ignores
+// extra samples.
 bool extra_samples_are(const TiffTags& tags, std::size_t color_count) {
   return tags.samples == color_count + tags.extra_samples.size();
 }

@@ -12,8 +12,9 @@ namespace {
 // they do not interrupt a running thread. They wait for a free processor, or until the running thread's time
 // is over.
 //
-// This is how it helps: a message from a faster rank wakes a thread of Gloo. That thread would interrupt this
-// rank, only to wait in a loop for this rank's own part.
+// The reason is the following. A message from a faster rank wakes a thread of Gloo. This thread can do
+// nothing until this rank has computed its own part, so it waits in a loop. Without this class, it would
+// interrupt the thread that computes this part.
 class StartsModestThreads {
  public:
   StartsModestThreads() {

@@ -23,8 +23,8 @@ constexpr std::chrono::microseconds kPolls{50};  // the engine's thread only yie
 // the work to the engine's thread. This time is long, because the thread has nothing else to do, and because
 // a piece that is being sent shows no progress until it is complete.
 constexpr std::chrono::microseconds kHelps{5000};
-// A thread in help() first tests the requests this many times. Only then does it do something else. Each test
-// lets MPI give the core to another thread, because set_defaults() asks MPI to do so.
+// A thread in help() tests the requests this many times before it does something else. At each test, MPI
+// gives the core to another thread for a moment, because set_defaults() has set that option of MPI.
 constexpr int kLooksOfHelper = 16;
 constexpr std::chrono::milliseconds kLongestRest{1};
 constexpr std::chrono::milliseconds kBetweenLooks{10};

@@ -3,9 +3,9 @@
 //
 // Threads: the engine has its own thread, which makes the calls. But while a thread of the program waits for
 // its operation, that thread makes the calls. This avoids two changes of threads. Only one thread at a time
-// makes calls. It is said to have the turn. So when the engine initializes MPI, at its first use, it asks for
-// MPI_THREAD_SERIALIZED. If the program has initialized MPI itself, it must have got MPI_THREAD_MULTIPLE. Any
-// thread can call the public functions.
+// makes calls: the thread that has the turn. So MPI_THREAD_SERIALIZED is enough, and the engine asks for it
+// when it initializes MPI, at the first use of MPI. If the program has initialized MPI itself, it must have
+// got MPI_THREAD_MULTIPLE. Any thread can call the public functions.
 //
 // Waiting: one engine serves all groups, and no operation blocks it. At first, the thread that has the turn
 // tests the operations in a loop. After a while, the engine's thread does this instead, and sleeps between

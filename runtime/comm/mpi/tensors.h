@@ -51,7 +51,8 @@ std::function<std::string()> said(const char* what, const at::Tensor& tensor, co
 at::Tensor joined(const Tensors& tensors);
 at::Tensor room_for(const Tensors& tensors);
 
-// A message to or from each member: the number of bytes for each member, and where its bytes begin.
+// A buffer with one part for each member. The part is sent to the member or received from it. `counts` has
+// the size of each part in bytes, and `offsets` has the place where each part begins.
 struct Parts {
   std::vector<int> counts, offsets;
   void add(std::int64_t bytes);

@@ -41,7 +41,7 @@ struct NcclGroup {
 // Watches the group for failures as long as its backend exists.
 void watch_nccl(NcclGroup group);
 // Watches `messages`, the backend for the messages of a group. `collectives` is the backend for the same
-// group's collectives. It must already be watched.
+// group's collectives. Call watch_nccl() for the group first.
 void watch_messages(const c10::intrusive_ptr<c10d::Backend>& messages,
                     const c10::intrusive_ptr<c10d::Backend>& collectives);
 

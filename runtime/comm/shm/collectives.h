@@ -46,8 +46,8 @@ class Board {
   std::byte* sum_buffer(int of, std::uint64_t piece) const { return segment.sum_buffer(of, piece); }
 
   // lay() tells the other ranks that this rank has written a piece. finish() tells them that this rank no
-  // longer needs the piece. lay() can tell them both: if `done` is not 0, this rank has finished with all
-  // pieces whose number is less than `done`.
+  // longer needs the piece. lay() can also do the work of finish(): if `done` is not 0, it tells that this
+  // rank no longer needs the pieces whose number is less than `done`.
   void lay(std::uint64_t piece, const CallTag& tag, std::uint64_t done = 0) const;
   void finish(std::uint64_t piece) const;
   // Before you write a piece to a buffer, wait for free(). Then no rank needs the old content of the buffer

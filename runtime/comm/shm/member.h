@@ -91,8 +91,8 @@ class Member {
   Status wait_for_all(const std::function<std::string()>& refused);
   void run();
 
-  // row() works on requests until `enough` returns true, until the time `until`, or until on_end() of a
-  // request must be called. row_once() works once on all requests.
+  // row() works on requests until one of these is true: `enough` returns true, the time `until` has come, or
+  // on_end() of a request must be called. row_once() works once on all requests.
   template <class Enough>
   void row(Lock& lock, std::uint64_t me, TimePoint until, const Enough& enough);
   void row_once(Lock& lock);

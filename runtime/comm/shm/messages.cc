@@ -145,8 +145,9 @@ bool Messages::push(int to, Ended& ended) {
   }
   if (written != before) publish();
   if (!peer.sends.empty()) {
-    // The pipe is full. Wakes the receiver's own thread, which moves the data to receives that wait for it.
-    // Does not wake the thread again before it has taken some data.
+    // The pipe is full. So this code wakes the receiver's own thread. That thread takes the data out of the
+    // pipe, into the memory of the receive requests. The thread is not woken again before it has taken some
+    // data.
     const std::uint64_t taken = pipe.taken.load(std::memory_order_relaxed);
     if (std::exchange(peer.called_at, taken) != taken) wake(segment_.state(to).call);
   }

@@ -32,7 +32,7 @@ constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
 // processor's nearest caches, even if two ranks share a processor.
 constexpr std::size_t kSumBuffers = 2;
 constexpr std::size_t kSumBytes = std::size_t{128} << 10;
-// The size of all pipes into one rank together. A single pipe has between 64 KiB and 1 MiB.
+// The total size of all pipes into one rank. A single pipe has between 64 KiB and 1 MiB.
 constexpr std::size_t kPipesBytes = std::size_t{8} << 20;
 
 // The properties of a collective that must be equal on all of its ranks.
@@ -94,8 +94,8 @@ class Segment {
   std::byte* buffer(int rank, std::uint64_t piece) const;
   std::byte* sum_buffer(int rank, std::uint64_t piece) const;
 
-  // Call it after the rank `rank` has written data. The first function wakes the rank `to`, and the second
-  // wakes all ranks. They wake only ranks that sleep until `rank` does something.
+  // Call one of these functions after the rank `rank` has written data. The first function wakes the rank
+  // `to`, and the second wakes all ranks. Both wake only ranks that sleep until `rank` does something.
   void announce(int rank, int to) const;
   void announce(int rank) const;
 

@@ -3,8 +3,8 @@
 //
 // The library is loaded when the first such file is opened, because nothing else in Muster needs Arrow. Any
 // thread can use a ColumnFile, but only one thread at a time is allowed to use a ColumnChunks. Errors are
-// std::runtime_error. Their text says what is wrong with the file, but does not name it. Or it says that the
-// library or pyarrow is missing.
+// std::runtime_error. The text says what is wrong with the file, without the file's name, or that the library
+// or pyarrow is missing.
 #pragma once
 
 #include <cstdint>

@@ -273,7 +273,7 @@ class ArrowFile : public FileOfGroups {
 };
 
 // Reads files in Arrow's streaming format, which Hugging Face's datasets writes. Such a file has one record
-// batch after the other. The file is mapped. If its data is not compressed, it is read only when it is used.
+// batch after the other. The file is mapped. Data that is not compressed is not read before it is used.
 class ArrowStream : public FileOfGroups {
  public:
   ArrowStream(const std::shared_ptr<arrow::io::MemoryMappedFile>& file,

@@ -1,6 +1,6 @@
-// Reads the files of a tar archive one after the other. Supports ustar, GNU's and POSIX' (pax) long
-// names and sizes, and archives that are plain or compressed by gzip or zstd. Fills the holes of sparse
-// files with zeros.
+// Reads the files of a tar archive one after the other. An archive can be plain, or compressed by gzip or
+// zstd. The reader supports the format ustar, and the two extensions for long names and large sizes: GNU's
+// and that of POSIX (pax). It fills the holes of sparse files with zeros.
 //
 // - Memory grows with the contents read, not with the sizes that headers promise. Holes take memory, too, but
 //   a file can have at most 256 MiB of them.

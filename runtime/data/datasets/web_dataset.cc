@@ -113,8 +113,8 @@ std::vector<std::vector<std::string>> parts_of(const std::string& name) {
   return parts;
 }
 
-// Appends all names that `name` stands for. They are in the order of a shell: the choices in the last braces
-// change fastest.
+// Appends all names that `name` stands for. The names have the same order as in a shell: the choices in the
+// last braces change fastest.
 void expand_braces(const std::string& name, std::vector<std::string>& to) {
   std::vector<std::string> all{""};
   for (const auto& choices : parts_of(name)) {
@@ -181,7 +181,8 @@ class Archive {
 
  private:
   // Calls `take` for each file of the next sample. `take` returns false for a file that it does not want.
-  // group() returns the last such file's part name, or nothing if `take` wanted all files.
+  // group() returns the part name (such as "jpg") of the last file that `take` did not want. It returns
+  // nothing if `take` wanted all files.
   template <class Take>
   std::optional<std::string> group(const Take& take) {
     std::optional<std::string> unwanted;

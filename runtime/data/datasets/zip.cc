@@ -62,9 +62,10 @@ Expected<ZipDirectory> zip_directory(std::string_view archive) {
                       .begin = number_at<std::uint32_t>(*end, 16)};
 }
 
-// A number of 32 bits can be too small for a large archive. Then all of its bits are set, and its value is in
-// the ZIP64 field. This field has only the values of such numbers, one after the other. This function puts
-// these values into `numbers`. Returns false if the field does not have all of them.
+// Headers have fields of 32 bits for sizes and offsets. In a large archive, a value may need more bits. Then
+// all bits of its field are set, and the value is in the ZIP64 field. The ZIP64 field has only such values,
+// one after the other. This function puts these values into `numbers`. Returns false if the field does not
+// have all of them.
 bool read_zip64(std::string_view fields, std::initializer_list<std::uint64_t*> numbers) {
   const auto is_marked = [](const std::uint64_t* number) {
     return *number == std::numeric_limits<std::uint32_t>::max();

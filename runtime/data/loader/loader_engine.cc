@@ -77,7 +77,8 @@ std::string change_of(const DataLoaderState& saved, const DataLoaderState& now) 
 //   nobody takes that batch. offer() ends the halted prefetcher.
 // - `staged` is the next batch for the loop. It was taken from the workers, and its copy to the device may
 //   have begun. It can hold an error. `failed_ahead` is an exception that stage_ahead() caught. next() throws
-//   either error only when the batch's turn comes, so the loop can still use the batch before.
+//   either error only when the loop asks for that batch. So the loop can still use the batch that comes
+//   before.
 // - `current` is the batch that the loop holds, until the next call of next(). `info`, `given`,
 //   `given_memory` and `given_indices` describe the last batch that the loop received.
 // - `failed` names the batch of the error that next() has thrown. skip_failed_batch(), load_state() and the

@@ -7,8 +7,8 @@ namespace muster {
 
 namespace {
 
-// Sets how many OpenMP threads the calling thread uses. This function is called in the OpenMP library that
-// LibTorch has loaded. If there is none, it does nothing.
+// Sets how many OpenMP threads the calling thread uses. To do so, it calls omp_set_num_threads() of the
+// OpenMP library that LibTorch has loaded. If there is no such library, it does nothing.
 //
 // torch has two functions for this, but neither fits. at::set_num_threads() also changes the number for
 // threads that start later, and for MKL in all threads. c10::ParallelGuard does not keep operators from using

@@ -63,10 +63,10 @@ class Prefetcher {
   ~Prefetcher();
 
   // Waits for the next batch and returns it. Returns nothing if the batch has not come within `timeout`. If a
-  // worker's call of `begin` or `next_ticket` has thrown an exception, take() throws it. The caller must know
-  // that another batch will come.
+  // worker's call of `begin` or `next_ticket` has thrown an exception, take() throws it. Call take() only if
+  // another batch will come: otherwise it waits for ever.
   std::optional<Taken> take(std::optional<Seconds> timeout);
-  // Call it when next_ticket() has tickets again. It tells this to the workers.
+  // Call more() when next_ticket() has tickets again. Then the workers ask next_ticket() again.
   void more();
   // take() waits for the batch of a certain ticket. If a worker has begun to load this batch, returns the
   // ticket. Otherwise returns nothing.

@@ -44,8 +44,8 @@ class Tickets {
   // Allows tickets up to the end of epoch `end - 1`. The orders of epochs up to `end_of_orders - 1` may be
   // made ahead.
   void offer(std::int64_t end, std::int64_t end_of_orders);
-  // Returns the next ticket. Returns nothing if all tickets have been handed out that offer() allows. If the
-  // order of an epoch is not ready, next() waits until it is.
+  // Returns the next ticket. Returns nothing if it has already returned all tickets that offer() allows. If
+  // the order of an epoch is not ready, next() waits until it is.
   std::optional<Ticket> next();
   // Loads the batch of the ticket. If the count of the result is 0, the shard of an iterable dataset has
   // ended.

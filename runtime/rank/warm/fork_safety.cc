@@ -22,7 +22,7 @@ namespace {
 constexpr int kOmpPauseHard = 2;
 constexpr int kMemoryDevices = 1;  // major number of null, zero, full, random, urandom
 constexpr std::uint64_t kMaxBytes = 64 << 20;
-// How often, and at what intervals, to look whether the OpenMP pool's threads have ended.
+// The number of checks whether the threads of the OpenMP pool have ended, and the time between two checks.
 constexpr int kTries = 50;
 constexpr useconds_t kTryUs = 1000;
 

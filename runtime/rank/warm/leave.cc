@@ -133,8 +133,8 @@ void leave(int status, void* /*unused*/) {
   on_exit(leave, nullptr);
 }
 
-// This code can be in a library that is loaded with the program. Then exit() calls leave() only after the
-// destructors of this library, and leave() must do nothing.
+// This code is in the program itself, or in a library that is loaded with the program. If it is in a library,
+// exit() calls the destructors of that library before leave(). leave() must then do nothing.
 [[gnu::destructor]] void note_finished() {
   is_finished = true;
 }

@@ -62,8 +62,8 @@ struct CheckpointerOptions {
   std::uint64_t staging_bytes = std::uint64_t{16} << 30;
   // After rank 0 has written its own file, it waits for the other ranks' files for this time.
   std::chrono::milliseconds commit_timeout = std::chrono::minutes(5);
-  // The longest time that the ranks wait for rank 0's own file, and that restore() waits for each rank to
-  // read its state.
+  // At a save, the other ranks wait at most this long for rank 0 to write its own file. restore() waits at
+  // most this long for each rank to read its state.
   std::chrono::milliseconds patience = std::chrono::minutes(30);
   // Set it to true to restore() from the directory of a training that still runs. The Checkpointer then does
   // not take over the directory, writes nothing, and reports no step to the agent.

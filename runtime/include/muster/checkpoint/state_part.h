@@ -86,7 +86,7 @@ class LoadedState {
   //   std::invalid_argument instead.
   bool fill(const std::string& name, const at::Tensor& target);
   bool fill(const std::string& name, const at::Tensor& target, const TensorSlice& slice);
-  // If the checkpoint has a tensor that this rank saved with own() under this name, requests that one.
+  // If the checkpoint has a tensor that this rank saved with own() under this name, requests that tensor.
   // Otherwise works as fill().
   bool fill_own(const std::string& name, const at::Tensor& target);
 
@@ -123,8 +123,8 @@ class StatePart {
   virtual ~StatePart() = default;
   virtual void save(SavedState& to) = 0;
   // Requests everything that load() needs. Throws std::invalid_argument, which says what does not fit.
-  // check() itself changes nothing. It passes targets to fill(). They get their values later, when check()
-  // has succeeded for all parts on all ranks.
+  // check() itself changes nothing. It passes targets to fill(). The targets get their values later, when
+  // check() has succeeded for all parts on all ranks.
   virtual void check(LoadedState& from) = 0;
   virtual void load() {}  // called after check(), when all targets are filled
 };

@@ -45,9 +45,9 @@ std::vector<at::Tensor> all_gather(const Group& group, const at::Tensor& tensor)
 // `[size * n, ...]` or `[size, n, ...]`.
 void all_gather_into_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input);
 
-// Each member passes a part for every member: inputs[p] is the part for the member at place p. Reduces all
-// the parts for this member, and returns the result. Each of these parts must have the same shape on all
-// members.
+// Each member passes a part for every member: inputs[p] is the part for the member at place p. So each member
+// has a part for this member. Reduces these parts, and returns the result. The parts must have the same
+// shape.
 at::Tensor reduce_scatter(const Group& group, const std::vector<at::Tensor>& inputs,
                           ReduceOp op = ReduceOp::kSum);
 // As reduce_scatter(), but all parts lie in one tensor, `input`, and have the same shape. They lie there in

@@ -37,9 +37,9 @@ struct DataLoaderOptions {
   int num_workers = 0;      // threads; 0 loads in the training thread
   bool pin_memory = false;  // page-locked batches, for faster copies to a GPU; without a GPU it has no effect
   bool drop_last = false;   // leave out the last batch of an epoch if it is not full
-  // The longest time that the loop waits for one batch, and that the loader waits for its workers when it
-  // stops or is destroyed. If a worker takes longer, it keeps running and using the dataset. 0: there is no
-  // limit.
+  // The loop waits at most this long for one batch. When the loader stops or is destroyed, it waits at most
+  // this long for its workers. If a worker takes longer, it keeps running and using the dataset. 0: there is
+  // no limit.
   std::chrono::duration<double> timeout = std::chrono::seconds(0);
   std::function<void(int worker_id)> worker_init_fn = nullptr;  // called in each worker as it starts
   std::optional<int> prefetch_factor = std::nullopt;            // batches loaded ahead per worker; empty: 2

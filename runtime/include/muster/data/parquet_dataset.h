@@ -42,7 +42,7 @@ struct ParquetDatasetOptions {
   // The number of rows in a buffer. Each row that the dataset returns is drawn at random from the buffer. 0:
   // rows are returned in the order of the files.
   std::int64_t shuffle = 0;
-  // A null number is read as this value. If it is empty, reading a null number is an error.
+  // A null number is read as this value. If fill_na is empty, reading a null number is an error.
   std::optional<double> fill_na = {};
 };
 

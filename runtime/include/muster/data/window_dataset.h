@@ -5,7 +5,8 @@
 // Sample i has two tensors:
 // - data [length, ...]: the steps from `i * stride` on
 // - target [horizon, ...]: the steps after these
-// Samples of get() share memory with the series; batches are copies. Several threads can read it at once.
+// Samples of get() share memory with the series; batches are copies. Several threads can read a dataset at
+// once.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// One layer of a model that is given as a list of layers, such as models::resnet_layers() returns.
-// PipelineLayers takes such a list.
+// One layer of a model that is given as a list of layers. For example, models::resnet_layers() returns such a
+// list, and PipelineLayers takes it.
 //
 // A NamedLayer is a plain value. A rank calls only the functions of its own layers.
 #pragma once

@@ -1,7 +1,7 @@
 // BatchNorm that in training uses the mean and variance of all ranks' batches: PyTorch's SyncBatchNorm, on
 // CPUs and GPUs.
 //
-//   muster::convert_sync_batchnorm(net, job);            // all BatchNorm1d, 2d, 3d in it, where they are
+//   muster::convert_sync_batchnorm(net, job);            // converts every BatchNorm1d, 2d, 3d of the net
 //   auto model = muster::DistributedDataParallel(net, job);
 //
 // - In a Sequential, convert_sync_batchnorm() replaces the layer by a SyncBatchNorm with its parameters and
@@ -26,7 +26,8 @@ namespace muster {
 namespace detail {
 // Converts the module and all modules below it.
 void synchronize_batch_norms(torch::nn::Module& module, const Group& group);
-// Converted layers mark their running mean. Returns true if this running mean has the mark.
+// synchronize_batch_norms() marks the running mean of each layer that it converts. Returns true if this
+// running mean has the mark.
 bool is_synchronized(const at::Tensor& running_mean);
 }  // namespace detail
 

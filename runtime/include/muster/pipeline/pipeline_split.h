@@ -78,7 +78,7 @@ struct SplitOptions {
   std::optional<int> chunks{};    // stages per rank; empty: as many as the schedule needs
   // The way in which layers are divided into stages. "uniform": the numbers of layers differ by at most one.
   // "parameters": the largest number of parameters in a stage is as small as possible. "profile": the slowest
-  // stage is as fast as possible; then layers are moved if that shortens the step.
+  // stage is as fast as possible. After that, some layers change to another stage if this shortens the step.
   std::string by = "profile";
   std::vector<int> first_layers{};  // of all stages, chosen by hand; empty: `by` decides
   // The limit for the memory that each rank needs at once: the bytes of its parameters times

@@ -9,7 +9,8 @@
 // Rank 0 prints to stdout. If stdout is a terminal, rank 0 draws a bar, and draws it again in the same place.
 // Otherwise it prints a line every few seconds, and one at the end. If the loss is a tensor, rank 0 reads it
 // only when it prints, so the other steps do not wait for the GPU. `launch top` shows the numbers of each
-// rank. It shows a loss that is a tensor only for rank 0. Only the training thread may use a progress bar.
+// rank. But if the loss is a tensor, `launch top` shows it for rank 0 only. Only the training thread may use
+// a progress bar.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -11,7 +11,7 @@
 // - a muster::section: its own time, under its own name.
 // - "compute": the rest.
 // A step ends with Checkpointer::step() or muster::step(). Time counts from the end of
-// Checkpointer::restore(). If the program does not call restore(), time counts from the first of these calls.
+// Checkpointer::restore(). If the program does not call restore(), time counts from the first call of step().
 // Reduction that overlaps with a backward pass costs no time and is in no part. On GPUs the reduction is in
 // "compute", because the program does not wait for it. Under `launch`, report.json has the same numbers, even
 // if the program does not call step_profile().
