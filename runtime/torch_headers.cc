@@ -1,1 +1,2 @@
-// Empty: the target that owns the precompiled header of torch needs a source.
+// This file is empty. It exists because the CMake target that owns torch's precompiled header needs a source
+// file.

@@ -57,7 +57,8 @@ std::vector<int> ranks_of_this_node(const Group& group) {
 
 }  // namespace
 
-// Only the training thread uses a State. A background thread gets a DiskSave from it, and uses only this.
+// Only the training thread uses a State. A background thread gets a DiskSave from the State, and uses only
+// the DiskSave.
 //
 // Invariants:
 // - `policy` decides when to save. The functions of State do what it says, and tell it what has happened.

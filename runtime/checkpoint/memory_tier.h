@@ -36,7 +36,7 @@ namespace muster {
 //   this attempt.
 // - While `under_way_` is set, the background thread owns that Task. It also owns the memory of the slots
 //   that the Task writes or maps. The training thread only fills this memory, through a Staging, which has a
-//   lock. Before it does anything else, it calls settle().
+//   lock. For anything else, the training thread first calls settle(), which waits until the Task is done.
 class MemoryTier {
  public:
   struct Setting {

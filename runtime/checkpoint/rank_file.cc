@@ -120,8 +120,8 @@ class Stager {
         .copy_(from, /*non_blocking=*/true);
   }
 
-  // Returns the stream on which this object copies. Its copies begin when all work that is now on the
-  // device's current stream has ended.
+  // Returns the stream on which this object copies. When stream_of() chooses a stream, the copies on it wait
+  // for all work that the device's current stream has at that time.
   c10::Stream stream_of(c10::Device device) {
     if (!stream_ || stream_->device() != device) {
       if (stream_) stream_->synchronize();

@@ -62,8 +62,8 @@ struct RankFile {
 Expected<RankFile> lay_out_rank_file(const SavedState& state, const SaveAgreement::Share& share, int rank);
 
 // Copies the file into `staging`. If `staging` is smaller than the file, it copies one part after the other.
-// Returns when it has copied the whole file, or when the writing thread has given up. Then it releases the
-// tensors. It copies the tensors of a GPU on a separate stream, and waits for that stream. Call this function
+// When it has copied the whole file, or when the writing thread has given up, it releases the tensors and
+// returns. It copies the tensors of a GPU on a separate stream, and waits for that stream. Call this function
 // on the training thread.
 void stage_rank_file(RankFileSource& source, Staging& staging);
 

@@ -48,8 +48,8 @@ struct Restored {
 // checkpoint that can be chosen. Rank 0 prints which checkpoints were not used, and why. The errors:
 // - kFenced: a newer attempt has begun;
 // - kInvalidArgument: there are checkpoints, but none of them fits the program;
-// - kCorrupt: there are checkpoints, but none can be used, and for at least one of them there is another
-//   reason.
+// - kCorrupt: there are checkpoints, but none can be used, and at least one of them cannot be used for
+//   another reason, for example because it is damaged.
 Expected<std::optional<Restored>> restore_newest(const RestorePlan& plan, Meeting& meeting,
                                                  TrainState& state);
 

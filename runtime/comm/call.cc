@@ -221,8 +221,8 @@ void Call::ask_store(bool for_gone) {
   if (!gone.empty()) fail(gone);
 }
 
-// Throws CallError with this reason. If another rank has already written a reason to the store, throws
-// CallError with that one.
+// Throws CallError. The error contains `reason`, or the reason that another rank has already written to the
+// store.
 void Call::fail(const std::string& reason) {
   std::string first = reason;
   try {

@@ -432,9 +432,9 @@ std::vector<at::Tensor> all_to_all(const Group& group, const std::vector<at::Ten
 
 namespace {
 
-// Returns the size in bytes of each part that a tensor is divided into along its first dimension. `sizes` has
-// the number of rows of each part. If `sizes` is empty, all parts are equal. Then this function returns an
-// empty vector.
+// A tensor is divided into parts along its first dimension. Returns the size in bytes of each part. `sizes`
+// has the number of rows of each part. If `sizes` is empty, all parts are equal. Then this function returns
+// an empty vector.
 std::vector<std::int64_t> splits_of(const Part& part, const at::Tensor& tensor,
                                     const std::vector<std::int64_t>& sizes, const char* what) {
   part.require_usable(tensor);

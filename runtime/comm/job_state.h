@@ -33,8 +33,8 @@ struct Group::State {
   // aborted. Call it before the job is destroyed. The reason is that the process group needs the job's store,
   // but the program can keep the process group longer than the job.
   void shut_down() noexcept;
-  // A receive can be dropped before it has ended. Gloo's thread would wait for its data forever. So if there
-  // was such a receive, this function closes Gloo's connections.
+  // The program can drop the Work of an irecv() that has not ended. Gloo's thread would wait for its data
+  // forever. So if there was such an irecv(), this function closes Gloo's connections.
   void close_abandoned() noexcept;
   // Call it before this rank leaves the job. Writes to the group's store how many of the group's collectives
   // this rank has entered.
@@ -61,8 +61,8 @@ struct Group::State {
   c10::intrusive_ptr<c10d::Backend> nccl;
   std::optional<NcclMessages> messages;
   std::atomic<std::int64_t> call_count = 0;  // collectives that this rank has entered
-  // The program can drop a receive that has not ended. If the receive was for CPU memory, this is the place
-  // of its sender. -1 means that there was no such receive.
+  // The program can drop the Work of an irecv() that has not ended. If the irecv() was for CPU memory, this
+  // is the place of its sender. -1 means that there was no such irecv().
   std::atomic<int> abandoned_peer = -1;
 };
 

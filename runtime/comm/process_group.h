@@ -63,7 +63,8 @@ struct GroupSetup {
 // - "nccl" or empty: Gloo for CPU tensors. If the device is a GPU, also NCCL for CUDA tensors.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupSetup& setup);
 
-// Creates a group's NCCL backend for messages in one direction. `collectives` is its backend for collectives.
+// Creates a group's NCCL backend for messages in one direction. `collectives` is the group's NCCL backend for
+// collectives.
 c10::intrusive_ptr<c10d::Backend> make_nccl_for_messages(
     GroupSetup setup, Direction direction, const c10::intrusive_ptr<c10d::Backend>& collectives);
 

@@ -110,8 +110,8 @@ void DataParallelEngine::State::begin_reduction() {
 }
 
 // In a join, a training rank calls this before each forward pass. It tells the ranks whose loops have ended
-// which collectives follow. Returns the rank in the group whose buffers all ranks copy. That is the highest
-// rank that still trains, as in PyTorch.
+// which collectives follow. All ranks copy the buffers of one rank: the highest rank that still trains, as in
+// PyTorch. Returns the place of that rank in the group.
 std::int64_t DataParallelEngine::State::tell_joined_ranks() {
   std::vector<torch::Tensor> active{torch::ones({1})};
   auto counted = group.process_group()->allreduce(active);

@@ -10,8 +10,8 @@ namespace muster {
 
 namespace {
 
-// How many receives are posted ahead for each other rank. With two, the next message can arrive while the
-// stage uses the current one.
+// For each other rank, this many calls of irecv() are made ahead. With two, the next message can arrive while
+// the stage uses the current message.
 constexpr std::size_t kPostedAhead = 2;
 // This tag separates these messages from the program's own. NCCL has no tags, so with NCCL the program must
 // not send messages at the same time.

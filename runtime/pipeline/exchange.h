@@ -1,8 +1,9 @@
 // Moves activations and gradients between the ranks of a pipeline, during one step.
 //
-// Posts receives ahead, so that early messages need not wait. Sends run while this rank computes. An Exchange
-// frees sent tensors as soon as a later message from the receiver shows that they have arrived. Stages on the
-// same rank hand tensors over directly. Only the training thread uses an Exchange.
+// An Exchange calls irecv() ahead of time, so that early messages need not wait. This rank computes while its
+// messages are sent. An Exchange frees sent tensors as soon as a later message from the receiver shows that
+// they have arrived. Stages on the same rank hand tensors over directly. Only the training thread uses an
+// Exchange.
 #pragma once
 
 #include <ATen/core/Tensor.h>

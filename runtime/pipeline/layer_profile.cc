@@ -80,8 +80,8 @@ class MeasuredLayer {
     return outputs;
   }
 
-  // Keeps the activations of several microbatches alive at once, as a schedule does. One microbatch after the
-  // other would reuse the same memory, and would be faster than in a training.
+  // Keeps the activations of several microbatches alive at once, as a schedule does. If only one microbatch
+  // was alive at a time, all of them would use the same memory, and would be faster than in a training.
   void measure(LayerProfile& profile, int repetitions) {
     constexpr int kUnderWay = 4;
     std::vector<double> forwards, wholes, inputs, weights;

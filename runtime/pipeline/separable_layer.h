@@ -69,9 +69,10 @@ class WeightNotes {
 // which backward() stores the deferred work. Otherwise it is null.
 extern thread_local const std::shared_ptr<WeightNotes>* deferring_to;
 
-// Returns true if a kernel that was called with these keys must defer its weight gradients. Otherwise the
-// kernel computes as without deferring. For example, it does not defer in a call under autocast. Autocast's
-// own kernel then calls the layer again, with copies of the right type, and that second call can defer.
+// A kernel calls defers() with its own keys. Returns true if the kernel must defer its weight gradients. If
+// it returns false, the gradients are computed as usual. For example, it returns false in a call under
+// autocast. Autocast's own kernel then calls the layer again, with copies of the right type, and that second
+// call can defer.
 bool defers(c10::DispatchKeySet keys);
 
 // Says where a parameter's gradient goes. If the parameter needs no gradient, the leaf is undefined.

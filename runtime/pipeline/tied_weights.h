@@ -26,9 +26,9 @@ struct TiedWeight {
 std::vector<at::Tensor> other_copies(const std::vector<TiedWeight>& tied);
 // Copies each weight's values from its first stage to all other stages that have it.
 void share_values(const Group& group, const std::vector<TiedWeight>& tied);
-// Call this before a step that adds its gradients to the sums of earlier steps. At that time each copy of a
-// weight has the same sum. This function sets the sums to zero in all copies but that of the first stage, so
-// that sum_gradients() counts them once.
+// Call this before a step that adds its gradients to the gradients of earlier steps. At that time, all copies
+// of a weight have the same gradient, which is the sum of the earlier steps. This function sets the gradient
+// to zero in all copies but that of the first stage, so that sum_gradients() counts the earlier steps once.
 void count_sums_once(const std::vector<TiedWeight>& tied);
 // Sums the gradients of all copies. Call this after the last backward pass of a step.
 void sum_gradients(const Group& group, const std::vector<TiedWeight>& tied);

@@ -40,7 +40,7 @@ struct FlightRecord {
 
 class Reports {
  public:
-  // If the socket cannot be reached, no function ever sends anything. The heartbeat thread calls
+  // If the socket cannot be reached, this object never sends anything. The heartbeat thread calls
   // `flight_records` each time that it writes the stacks. If `flight_records` is null, the file with the
   // stacks has no records.
   Reports(const std::string& socket_path, int rank, std::uint64_t attempt,
@@ -49,8 +49,9 @@ class Reports {
   Reports& operator=(const Reports&) = delete;
   ~Reports();
 
-  // Sends a "step" report. At most 100 can follow each other at once, and then 100 per second. If steps come
-  // faster, no report is sent for them, and the heartbeat reports the newest step.
+  // Sends a "step" report. The first 100 reports can follow each other without a pause. After that, at most
+  // 100 are sent per second. If steps come faster, some steps get no report, and the heartbeat reports the
+  // newest step.
   void step(std::int64_t step);
   // Sets the loss of the next step, and the number of its samples on this rank. If the number is 0, it is
   // unknown.

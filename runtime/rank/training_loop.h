@@ -43,8 +43,8 @@ std::string batch_in_hand();
 // True if a tensor of the current batch is at this address.
 bool is_in_hand(const void* memory);
 TrainingLoop current_loop();
-// From now on, end_loop() calls the listener. stop_listening_to_loop_ends() ends this, and waits for a call
-// of the listener that is in progress.
+// After listen_to_loop_ends(), end_loop() calls the listener. stop_listening_to_loop_ends() removes the
+// listener, and waits for a call of the listener that is in progress.
 void listen_to_loop_ends(const void* owner, std::function<void(const TrainingLoop&)> listener);
 void stop_listening_to_loop_ends(const void* owner);
 

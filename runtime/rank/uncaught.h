@@ -45,8 +45,8 @@ std::string describe_current_exception();
 std::string cause_of_current_exception();
 using Explain = std::function<std::string(const std::string& text)>;
 void explain_exceptions_with(Explain explain);  // about the model; replaces the earlier one
-// From now on, `explain` also explains exceptions: it knows the training thread's current call. It replaces
-// the function of an earlier call.
+// After this call, `explain` can add text to exceptions, too. It knows in which call the training thread is.
+// A later call of explain_exceptions_of_threads_with() replaces the function.
 void explain_exceptions_of_threads_with(Explain explain);
 
 // Calls `body` and returns its result, a Status or an Expected. If `body` throws, returns the error kInternal

@@ -217,8 +217,8 @@ Status RunRecords::find_marked() {
   for (const std::string& name : mine)
     if (Status removed = remove(name); !removed) return removed;
   if (mark_.sizes.empty() || has_marked(directory_)) return {};
-  // Begins with the newest "before-N". If files with these names are in several of them, those in the newest
-  // belong to this training.
+  // Begins with the newest directory "before-N". If several of these directories have files with the marked
+  // names, the files in the newest one belong to this training.
   int last = 0;
   while (std::filesystem::exists(place_aside(last + 1))) ++last;
   for (; last > 0; --last) {

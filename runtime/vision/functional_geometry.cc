@@ -75,7 +75,7 @@ Point from_middle(const at::Tensor& image, const std::optional<Point>& center) {
           center->y - static_cast<double>(image.size(1)) * 0.5};
 }
 
-// Returns a tensor [1, height, width, 3] with the coordinates (x, y, 1) of each pixel. x goes in even steps
+// Returns a tensor [1, height, width, 3] with the coordinates (x, y, 1) of each pixel. x goes in equal steps
 // from `first.x` in the first column to `last.x` in the last column. y goes in the same way from the first
 // row to the last.
 at::Tensor places(const ImageSize& size, Point first, Point last, at::ScalarType type) {

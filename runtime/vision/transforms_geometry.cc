@@ -319,8 +319,8 @@ at::Tensor RandomPerspective::operator()(const at::Tensor& image) const {
     return Point{static_cast<double>(right ? width - across + x : x),
                  static_cast<double>(bottom ? height - down + y : y)};
   };
-  // In braces, the calls are made from left to right. So this is the order in which the corners draw their
-  // random numbers.
+  // In braces, C++ makes the calls from left to right. So the corners draw their random numbers in the order
+  // in which they stand here.
   const std::array<Point, 4> corners{corner(false, false), corner(true, false), corner(true, true),
                                      corner(false, true)};
   return functional::perspective(

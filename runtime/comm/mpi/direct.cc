@@ -12,7 +12,7 @@ constexpr int kMostRanks = 8;  // the number of messages grows with the square o
 constexpr std::int64_t kLeastBytesOfTwo = std::int64_t{4} << 10;
 constexpr std::int64_t kLeastPartBytes = std::int64_t{32} << 10;
 // After this many pieces, the tags of the first pieces are used again. A piece needs two tags, and MPI can
-// limit their number. UCX has the fewest of all transports of Open MPI: 2^23.
+// limit the number of tags. Among the transports of Open MPI, UCX has the lowest limit: 2^23 tags.
 constexpr std::int64_t kNumbers = std::int64_t{1} << 22;
 
 }  // namespace

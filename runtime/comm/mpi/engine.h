@@ -120,9 +120,9 @@ class Engine {
   // Initializes MPI. MPI waits for all ranks of its world. Throws std::runtime_error if MPI cannot be used,
   // if the ranks of MPI's world are not the ranks of the job, or if the other ranks do not come in time.
   void enter(const WorldPlace& place, std::chrono::milliseconds timeout);
-  // Creates the group of `ranks`. The ranks must be in ascending order. After enter(), all of these ranks
-  // call open() together, when all of them are present. If some do not come in time, open() throws
-  // std::runtime_error. The engine's thread then still waits for them.
+  // Creates the group of `ranks`. The ranks must be in ascending order. Each of these ranks first calls
+  // enter(). When all of these ranks are present, all of them call open(). If some do not come in time,
+  // open() throws std::runtime_error. The engine's thread then still waits for them.
   void open(const ChannelPtr& channel, const std::vector<int>& ranks, std::chrono::milliseconds timeout);
   // Submits an operation. All members must submit collectives in the same order. `awaited` is true if the
   // caller will at once call help() to wait for the operation.

@@ -16,8 +16,8 @@ namespace muster::mpi {
 // engine's thread and cannot be canceled.
 void meet(const MpiRequest& request);
 
-// A member that waits in a collective writes the number of this collective to the store. Returns the key
-// under which the member at `place` does so.
+// A member that waits in a collective writes the number of this collective to the store, under a key of its
+// own. Returns the key of the member at `place`.
 std::string waits_key(const std::string& prefix, int place);
 // Returns a text that names the members that do not wait in the collective `number`, as far as the store
 // knows. The text does not name the member at `place`. Returns "" if there are no such members.

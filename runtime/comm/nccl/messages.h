@@ -1,7 +1,7 @@
 // Sends messages between two members of a group by NCCL.
 //
 // Each rank gives an NCCL communicator its operations in some order, and the communicator keeps this order.
-// If two ranks had one communicator, and both received before they send, they would wait forever. So each
+// If two ranks had one communicator, and both called recv() before send(), they would wait forever. So each
 // pair of ranks has two communicators, one for each direction, and each communicator has a stream of its own.
 // NCCL could split these communicators off the job's communicator. But then they would share one stream.
 //

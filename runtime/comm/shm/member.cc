@@ -122,8 +122,8 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
       return failure(ErrorCode::kInvalidArgument, "{}", reason);
     for (int rank = 0; rank < segment_.ranks(); ++rank) {
       const std::string wrong = what_is_wrong_with({rank}, true, true);
-      // The other rank has joined and has already left again. A rank leaves only after it has seen that all
-      // ranks have joined, so this rank will see it, too. This is not an error.
+      // It is not an error if the other rank has joined and has already left again. A rank leaves only after
+      // it has seen that all ranks have joined. So this rank will see the same.
       if (!wrong.empty() && segment_.state(rank).presence != Presence::kLeft)
         return failure(ErrorCode::kUnavailable, "{}", wrong);
     }
@@ -364,10 +364,10 @@ bool Member::advance_unlocked(Lock& lock) {
 // Before a thread sleeps, it calls this function, which checks for progress for a moment. If each rank has a
 // processor of its own, the other ranks will arrive soon.
 //
-// If not, other ranks may be waiting for this processor. So this function gives it away between the checks by
-// sched_yield(). Passing a processor from rank to rank in this way costs less than sleeping and being woken.
-// This was measured with four ranks on two cores: with the yields, 64 MiB take four fifths of the time, and 4
-// KiB take half of it. More than kYields yields change nothing.
+// If ranks share processors, other ranks may be waiting for this processor. So this function gives the
+// processor away between the checks, by sched_yield(). Passing a processor from rank to rank in this way
+// costs less than sleeping and being woken. This was measured with four ranks on two cores: with the yields,
+// 64 MiB take four fifths of the time, and 4 KiB take half of it. More than kYields yields change nothing.
 bool Member::look_for_a_moment(Lock& lock) {
   constexpr int kLooks = 300;
   constexpr int kYields = 10;
@@ -392,9 +392,9 @@ std::uint64_t Member::mask() const {
   return bits;
 }
 
-// This thread waits for some ranks. Asks these ranks to wake the thread. Returns true if the thread must not
-// sleep yet. This is so if there has been progress, if there is a new request, or if the thread now waits for
-// another rank.
+// The calling thread waits for some ranks and wants to sleep. Asks these ranks to wake the thread. Returns
+// true if the thread must not sleep yet, for one of these reasons: there has been progress, there is a new
+// request, or the thread now waits for another rank.
 bool Member::set_alarm(Lock& lock) {
   std::atomic<std::uint64_t>& sleeps_for = segment_.state(settings_.rank).sleeps_for;
   sleeps_for = mask();
@@ -454,8 +454,8 @@ std::string Member::find_wrong(bool at_processes, bool at_times) {
     if (std::string wrong = late(*collectives_.front(), missing); !wrong.empty()) return wrong;
   }
   for (const auto& each : messages_.pending()) {
-    // A receive for which no thread waits is left out. The caller may have begun it early and may no longer
-    // need it.
+    // A receive request for which no thread waits is left out. The caller may have begun it early and may no
+    // longer need it.
     if (each->waited_for_ == 0 && !each->hurried) continue;
     const std::vector<int> missing = messages_.missing(*each);
     if (std::string wrong = what_is_wrong_with(missing, at_processes, missing.size() == 1); !wrong.empty())

@@ -7,8 +7,8 @@
 namespace muster::shm {
 namespace {
 
-// Each message in a pipe begins with a head. In the pipe, it begins at a multiple of this many bytes. So a
-// head is always in one piece, even at the end of the ring.
+// Each message in a pipe begins with a head. The position of a head in the pipe is a multiple of this many
+// bytes. So a head is always in one piece, even at the end of the ring.
 constexpr std::size_t kGrain = 16;
 // When the sender has written this many bytes, it wakes the receiver. The receiver then copies these bytes
 // while the sender writes the next ones.
@@ -34,7 +34,8 @@ void out_of_ring(const std::byte* ring, std::size_t size, std::uint64_t at, std:
   if (bytes > first) std::memcpy(to + first, ring, bytes - first);
 }
 
-// A message has arrived completely. Gives it to the receive that has asked for it.
+// A message with these bytes has arrived completely. `message` is the receive request that has asked for it,
+// and gets the bytes.
 void hand_over(Message& message, int from, const std::vector<std::byte>& bytes) {
   message.source = from;
   if (bytes.size() != message.bytes)
@@ -60,9 +61,9 @@ void Messages::add(std::shared_ptr<Message> message) {
     receives_.push_back(std::move(message));
 }
 
-// `message` is a receive. Looks for a stored message that it asks for. If there is one, hands it over to
-// `message` and returns true. If that message has not arrived completely, it is handed over later. Returns
-// false if there is no such message.
+// `message` is a receive request. Looks for a stored message that fits this request. If there is one, gives
+// its bytes to the request and returns true. If the stored message has not arrived completely, the request
+// gets the bytes later. Returns false if no stored message fits.
 bool Messages::take_stored(const std::shared_ptr<Message>& message) {
   for (int from = 0; from < segment_.ranks(); ++from) {
     if (message->peer >= 0 && message->peer != from) continue;
@@ -154,9 +155,9 @@ bool Messages::push(int to, Ended& ended) {
   return written != before;
 }
 
-// Begins to read the next message in the pipe from the rank `from`. But if no receive asks for a message from
-// that rank, it does nothing. If a receive asks for this message, the message goes into that receive.
-// Otherwise it goes into `stored`.
+// Begins to read the next message in the pipe from the rank `from`. But if no receive request asks for a
+// message from that rank, it does nothing. If a receive request asks for this message, the message goes to
+// that request. Otherwise it goes into `stored`.
 bool Messages::open(int from, Peer& peer) {
   Pipe& pipe = segment_.pipe(from, rank_);
   const std::uint64_t taken = pipe.taken.load(std::memory_order_relaxed);

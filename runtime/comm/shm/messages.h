@@ -45,7 +45,8 @@ class Messages {
   struct Stored {
     Head head;
     std::vector<std::byte> bytes;
-    std::shared_ptr<Message> for_whom;  // the receive that asked for the message while it was arriving
+    // The receive request that asked for the message while the message was arriving.
+    std::shared_ptr<Message> for_whom;
   };
   struct Peer {
     std::deque<std::shared_ptr<Message>> sends;

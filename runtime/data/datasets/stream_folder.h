@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// Returns kCorrupt if `path` is a folder that MDS or litdata has written, or the index of such a folder. It
-// also returns kCorrupt if `path` is a file in such a folder that the index names.
+// Returns kCorrupt if `path` is a folder that MDS or litdata has written, the index of such a folder, or a
+// file that is listed in the index.
 Status check_is_no_stream(const std::string& path);
 
 }  // namespace muster

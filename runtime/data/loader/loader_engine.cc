@@ -219,8 +219,8 @@ void LoaderEngine::State::time_out() {
                          : "worker_init_fn has not returned, or the order of the epoch is still being made"));
 }
 
-// Returns the next batch. Returns nothing if no batch is ready and `wait` is false. Returns nothing also if
-// the last epoch of an iterable dataset is over.
+// Returns the next batch. Returns nothing in two cases: no batch is ready and `wait` is false, or the last
+// epoch of an iterable dataset is over.
 std::optional<Prefetcher::Taken> LoaderEngine::State::load(bool wait) {
   for (;;) {
     auto taken = take(wait);

@@ -96,7 +96,7 @@ bool list_unfinished() {
   unfinished = new Objects;
   for (Loaded& object : objects) append(object, objects, *unfinished);
   std::erase_if(*unfinished, [folder](const Loaded& object) { return is_left_behind(object, folder); });
-  // Otherwise a destructor could unload a library whose turn comes later.
+  // Takes a reference to each library, so that no destructor can unload a library whose turn comes later.
   for (const Loaded& object : *unfinished)
     if (!object.folder().empty()) dlopen(object.path.data(), RTLD_LAZY | RTLD_NOLOAD);
   return true;
@@ -109,8 +109,9 @@ void flush(auto& stream) {
   }
 }
 
-// exit() calls this after everything that was registered later, such as the destructors of the program's own
-// objects, and before the destructors of the libraries that were loaded with the program.
+// exit() first calls the functions that were registered after leave(), such as the destructors of the
+// program's own objects. Then it calls leave(), and then the destructors of the libraries that were loaded
+// with the program.
 void leave(int status, void* /*unused*/) {
   if (unfinished == nullptr && (!leaves_torch_behind || is_finished || !list_unfinished())) return;
   on_exit(leave, nullptr);  // for a destructor that calls exit() itself: goes on with the next library

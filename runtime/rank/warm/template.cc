@@ -49,8 +49,8 @@ pid_t peer_of(int socket) {
   return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
 }
 
-// fork(), except that the child's parent is this process's own parent, which glibc cannot do. The other work
-// of glibc's fork() is not needed:
+// Does the same as fork(), with one difference: the parent of the child is the parent of this process. glibc
+// cannot do that. The other work of glibc's fork() is not needed:
 // - The kernel sets the thread's cached id here.
 // - The locks of malloc and stdio are free, because there is only one thread.
 // - pthread_atfork's handlers do not run.
@@ -124,8 +124,8 @@ std::optional<ForkOrder> fork_one(const Template& self, const TemplateMessage& m
   return std::nullopt;
 }
 
-// Returns a description of this process. If the agent has not executed the process itself, this function ends
-// the process.
+// Returns a description of this process. If no agent uses the socket, or if this process is not a child of
+// the agent, ends the process.
 Template recognise(int socket, const ForkHooks& hooks) {
   const pid_t agent = peer_of(socket);
   if (agent == 0) {

@@ -35,7 +35,7 @@ struct NcclOptions {
   std::optional<int> max_ctas = std::nullopt;
   std::string net_name{};  // "Socket", "IB", or a plug-in's name
   // Creates the group's communicator from the job's communicator with ncclCommSplit. That is faster than a
-  // new communicator, and the two share resources. It has no effect on the job's own communicator.
+  // new communicator, and the two share resources. For the job's own communicator, this option has no effect.
   bool split = false;
 };
 

@@ -149,7 +149,8 @@ class DistributedDataParallel {
   std::shared_ptr<detail::DataParallelEngine> engine_;
 };
 
-// DistributedDataParallel<torch::nn::Linear> names the holder's class instead of the module's.
+// torch::nn::Linear is a holder of the module torch::nn::LinearImpl.
+// DistributedDataParallel<torch::nn::Linear> works as DistributedDataParallel<torch::nn::LinearImpl>.
 template <class Holder>
   requires std::is_base_of_v<torch::detail::ModuleHolderIndicator, Holder>
 class DistributedDataParallel<Holder> : public DistributedDataParallel<typename Holder::ContainedType> {
