@@ -43,9 +43,9 @@ Status status_of(const std::string& word);
 // host of that attempt. This function never returns kCorrupt.
 Status check_fence(const CommitPlan& plan);
 
-// Every rank calls it in the same meeting. The ranks must not use the meeting for anything else until it has
-// returned. `write` writes this rank's file, or returns an error if it cannot. Rank 0 decides what happens
-// with the checkpoint, and all ranks return its decision:
+// Every rank calls commit_checkpoint() in the same meeting. The ranks must not use the meeting for anything
+// else until commit_checkpoint() has returned. `write` writes this rank's file, or returns an error if it
+// cannot. Rank 0 decides what happens with the checkpoint, and all ranks return its decision:
 // - success: the checkpoint is committed;
 // - kFenced: a newer attempt has taken over, and the message names its job and host;
 // - kUnavailable: the save failed, and all ranks can try again in another meeting;

@@ -22,8 +22,8 @@ std::string type_text(const at::Tensor& tensor) {
   return tensor.defined() ? c10::toString(tensor.scalar_type()) : "an undefined tensor";
 }
 
-// A header describes a tensor, so that another rank can receive it. It has this many numbers: the type, the
-// number of dimensions, and the size of each dimension.
+// A header describes a tensor, so that another rank can receive it. It has room for this many numbers: the
+// type, the number of dimensions, and the size of each dimension.
 constexpr std::int64_t kHeaderNumbers = 16;
 constexpr std::int64_t kMostDimensions = kHeaderNumbers - 2;
 
@@ -68,8 +68,8 @@ class Part {
   void require(bool condition, const char* otherwise) const {
     if (!condition) refuse(otherwise);
   }
-  // Calls `otherwise` to make the message, but only if the call is refused. Making it takes as long as a
-  // small collective needs to get to its backend.
+  // Calls `otherwise` to make the message, but only if the call is refused. Making the message takes as long
+  // as a small collective needs to get to its backend.
   template <std::invocable Otherwise>
   void require(bool condition, const Otherwise& otherwise) const {
     if (!condition) refuse(otherwise());

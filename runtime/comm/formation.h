@@ -21,10 +21,11 @@ struct FormationRequest {
   std::string refusal;   // why the arguments are invalid; empty: they are valid
 };
 
-// All ranks of the job call it. When all have called it, it returns a number for the new object. The number
-// is the same on all ranks, and no other object gets it. If the arguments of a rank are invalid, or if two
-// ranks ask for different things, throws std::invalid_argument with the same message on all ranks. If some
-// ranks do not come in time, throws std::runtime_error, which says how many ranks have come.
+// All ranks of the job call agree_to_form(). When all have called it, it returns a number for the new object.
+// The number is the same on all ranks, and no other object gets this number. If the arguments of a rank are
+// invalid, or if two ranks ask for different things, throws std::invalid_argument with the same message on
+// all ranks. If some ranks do not come in time, throws std::runtime_error, which says how many ranks have
+// come.
 int agree_to_form(const Job& job, const FormationRequest& request);
 
 // All ranks have agreed to form a group. Returns this rank's handle on the group. If this rank is a member,
@@ -36,9 +37,9 @@ Group form_group(const Job& job, std::vector<int> ranks, const std::string& key,
 // may_be_gone(rank) is true, because nobody needs that rank any more.
 std::string find_gone(const Job::State& job, const std::vector<int>& ranks,
                       const std::function<bool(int)>& may_be_gone = nullptr);
-// Other ranks connect to this process to check whether it is alive. This function closes such connections
-// after the check. Otherwise the queue for them could fill up, and the ranks would have to wait. It does so
-// at most once per second.
+// Other ranks connect to this process to check whether it is alive. This function closes such connections, at
+// most once per second. Otherwise the queue for them could fill up, and the ranks that check would have to
+// wait.
 void clear_presence(Job::State& job);
 // Returns true if the rank that served the job's store has ended. Call it before you connect to the store,
 // because connecting to a store that no longer exists takes the whole timeout.

@@ -270,8 +270,8 @@ namespace {
 
 std::atomic<bool> has_joined = false;
 
-// Calls serve_as_template(), which sets `arguments`. If this process is then a forked worker, it gets its own
-// random seed.
+// Calls serve_as_template(), which sets `arguments`. If serve_as_template() returns in a forked worker,
+// serve() gives the worker its own random seed.
 warm::Serving serve(std::vector<std::string>* arguments) {
   // A second world is not possible. It would find the addresses and counters in the store that the first
   // world has left there.

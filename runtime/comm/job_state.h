@@ -102,7 +102,8 @@ void set_backends(Group::State& state, const World& world, const GroupSetup& set
 
 // Returns the state of the newest Job. Returns null if there is no Job yet, or if it has been destroyed.
 std::shared_ptr<Job::State> newest_job_state();
-// Each function returns a reference, which is valid as long as a copy of the job or of the group exists.
+// Each of the following functions returns a reference, which is valid as long as a copy of the job or of the
+// group exists.
 Reports& reports_of(const Job& job);
 Job::State& state_of(const Job& job);
 Group::State& state_of(const Group& group);

@@ -26,8 +26,8 @@ struct World {
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
-  // The ranks of a node follow each other. This is the place of this rank among them. It is equal to
-  // local_rank, except in jobs where local_rank is 0 on all ranks.
+  // The ranks of a node have consecutive numbers. place_on_node is the place of this rank among the ranks of
+  // its node. It is equal to local_rank, except in jobs where local_rank is 0 on all ranks.
   int place_on_node = 0;
   int first_rank_on_node() const { return rank - place_on_node; }
   int node_rank = 0;

@@ -336,8 +336,8 @@ void DataParallelEngine::zero_grad(bool set_to_none) {
   const torch::NoGradGuard no_grad;
   for (auto& parameter : state_->module->parameters()) {
     if (!parameter.grad().defined()) continue;
-    // Calls neither detach_(), which throws on a view of a bucket, nor detach(), which takes the gradient out
-    // of its bucket.
+    // detach_() would throw on a view of a bucket. detach() would take the gradient out of its bucket. So
+    // this code calls neither of the two.
     if (set_to_none)
       parameter.mutable_grad().reset();
     else

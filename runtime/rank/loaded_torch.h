@@ -2,9 +2,10 @@
 // compiled with. The patch release may differ: the headers of 2.12.0 and 2.12.1, and of 2.14.0 and 2.14.1,
 // differ only in their version number.
 //
-// If the process has loaded another version, it prints a line about that and ends with exit code 1, before
-// main(). If that version lacks a data symbol, the loader (ld.so) ends the program earlier, with its own
-// "undefined symbol". libmuster_nccl.so and libmuster_mpi.so, which are loaded by name, are checked here too.
+// If the process has loaded another version, the process prints a line about that and ends with exit code 1,
+// before main(). If that version lacks a data symbol, the loader (ld.so) ends the program earlier, with its
+// own "undefined symbol". libmuster_nccl.so and libmuster_mpi.so, which are loaded by name, are checked here
+// too.
 #pragma once
 
 #include <cstdint>

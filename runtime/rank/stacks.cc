@@ -159,7 +159,7 @@ std::string frames_of(pid_t thread, const std::string& directory, TimePoint dead
 bool prepare_stacks() {
   if (stack_signal != 0) return true;
   // The first call of backtrace() loads libgcc. That takes locks and memory, which a signal handler must not
-  // do, so it is done here.
+  // do. So the first call is made here, outside of the signal handler.
   std::array<void*, 4> ignored;
   backtrace(ignored.data(), static_cast<int>(ignored.size()));
   struct sigaction ours{};

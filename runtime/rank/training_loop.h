@@ -1,9 +1,10 @@
 // The DataLoader loop that the calling thread is in, and its current batch.
 //
-// Loaders set both; each thread has its own loop. An uncaught error of torch in the body of a loop is printed
-// with the batch: the model is often the first to see a sample of a wrong shape. DistributedDataParallel
-// listens to the loop's end, to tell other ranks that this one has no more data. Nothing is formatted until a
-// caller asks.
+// A loader sets the loop and the batch; each thread has its own loop. If an error of torch in the body of a
+// loop is not caught, a description of the batch is printed with the error, because the model is often the
+// first to see a sample of a wrong shape. DistributedDataParallel listens for the end of the loop, to tell
+// other ranks that this rank has no more data. The description of a batch is made only when a caller asks for
+// it.
 #pragma once
 
 #include <cstdint>

@@ -194,8 +194,8 @@ std::string describe_current_exception() {
     of_model = explanation().of_model;
     of_call = explanation().of_call;
   }
-  // Both explanations are needed: a rank at the end of its data may also be in another collective than the
-  // others.
+  // Both explanations are needed: a rank that has no more data may also be in another collective than the
+  // other ranks.
   const std::string explained = (of_call ? of_call(text) : "") + (of_model ? of_model(text) : "");
   if (!explained.empty() || !is_of_torch()) return text + explained;
   const std::string batch = batch_in_hand();

@@ -14,8 +14,8 @@ namespace muster {
 
 namespace {
 
-// If this job is a trial of a sweep, reports the metrics to the agent, because the sweep compares its trials
-// by them. A tag that is not a valid name of a metric is left out.
+// If this job is a trial of a sweep, reports the metrics to the agent, because the sweep uses metrics to
+// compare its trials. A tag that is not a valid name of a metric is left out.
 void report_of_trial(const std::map<std::string, double>& metrics, std::int64_t step) {
   if (std::getenv("MUSTER_TRIAL") == nullptr || step < 0) return;
   const auto job = newest_job_state();

@@ -28,8 +28,8 @@ struct Turn {
   std::string_view who;  // how the error about a wrong fill begins
   InterpolationMode interpolation = InterpolationMode::kNearest;
   // If there is no fill, the new pixels are 0. This is not quite the same as a fill of 0. At the edge of the
-  // image, bilinear interpolation mixes pixels with the fill. Without a fill, they are mixed once. With a
-  // fill of 0, they are mixed twice, as in torchvision.
+  // image, bilinear interpolation mixes pixels with the fill. Without a fill, these pixels are mixed with 0
+  // once. With a fill of 0, they are mixed with 0 twice, as in torchvision.
   std::optional<Fill> fill = std::nullopt;
   std::optional<Point> center = std::nullopt;
   bool expand = false;

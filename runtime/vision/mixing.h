@@ -11,8 +11,8 @@
 
 namespace muster::transforms {
 
-// Returns new rows. Each new row is `share` times the row at its place plus `1 - share` times the row before
-// that one. For the first row, the row before it is the last row.
+// Returns new rows. Each new row is `share` times the old row at the same place, plus `1 - share` times the
+// previous old row. The previous row of the first row is the last row.
 at::Tensor mixed(const at::Tensor& rows, double share);
 // Mixes labels in the same way. Labels can be int64 numbers of the shape [batch]. Then `num_classes` must be
 // given. Or they have the shape [batch, classes]. All other labels are refused by std::invalid_argument,

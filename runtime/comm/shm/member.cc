@@ -123,7 +123,7 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
     for (int rank = 0; rank < segment_.ranks(); ++rank) {
       const std::string wrong = what_is_wrong_with({rank}, true, true);
       // It is not an error if the other rank has joined and has already left again. A rank leaves only after
-      // it has seen that all ranks have joined. So this rank will see the same.
+      // it has seen that all ranks have joined. So this rank will see that, too.
       if (!wrong.empty() && segment_.state(rank).presence != Presence::kLeft)
         return failure(ErrorCode::kUnavailable, "{}", wrong);
     }

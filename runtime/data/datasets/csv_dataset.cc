@@ -44,7 +44,7 @@ std::optional<double> real_number(std::string_view text) {
 }
 
 // Converts a number to the form that from_chars() reads. If some characters have to be changed, the result is
-// in `changed`. Otherwise it is a part of `text`.
+// a view of `changed`. Otherwise the result is a part of `text`.
 std::string_view plain_number(std::string_view text, const CsvDatasetOptions& options, std::string& changed) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+') text.remove_prefix(1);
   if (options.decimal == '.' && !options.thousands) return text;

@@ -298,7 +298,7 @@ class ArrowStream : public FileOfGroups {
   bool is_mapped() const override { return true; }
 
  private:
-  // Sets a warning if the file may have been cut off between two messages, which Arrow does not notice.
+  // Sets a warning if the file may have been cut off between two messages. Arrow itself does not notice that.
   void look_at_end(arrow::io::MemoryMappedFile& file) {
     constexpr std::int64_t kMarkBytes = 8;
     constexpr unsigned char kMark[kMarkBytes] = {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0};

@@ -129,7 +129,7 @@ std::optional<ForkOrder> fork_one(const Template& self, const TemplateMessage& m
 Template recognise(int socket, const ForkHooks& hooks) {
   const pid_t agent = peer_of(socket);
   if (agent == 0) {
-    // This process is neither a template nor a rank. If it trained, it would do so in addition to the
+    // This process is neither a template nor a rank. If it trained, it would be one more process next to the
     // workers.
     std::fprintf(stderr, "muster: %s is set, but no agent uses its socket\n", kTemplateVariable);
     _exit(0);

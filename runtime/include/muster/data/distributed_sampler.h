@@ -32,9 +32,9 @@ struct DistributedSamplerOptions {
 
 class DistributedSampler : public Sampler {
  public:
-  // The first constructor divides the order of a RandomSampler. If `shuffle` is false, it divides that of a
-  // SequentialSampler instead. Throws std::invalid_argument if the dataset is empty, if `rank` is negative or
-  // at least num_replicas, if kDrop would leave no sample, or if drop_last is given with kKeep.
+  // The first constructor divides the order of a RandomSampler. If `shuffle` is false, it divides the order
+  // of a SequentialSampler instead. Throws std::invalid_argument if the dataset is empty, if `rank` is
+  // negative or at least num_replicas, if kDrop would leave no sample, or if drop_last is given with kKeep.
   DistributedSampler(std::int64_t dataset_size, int num_replicas, int rank,
                      DistributedSamplerOptions options = {});
   DistributedSampler(std::shared_ptr<const Sampler> sampler, int num_replicas, int rank,

@@ -105,7 +105,7 @@ class DistributedDataParallel {
   // Runs `body`, which contains this rank's training loop. Use join() if ranks have different numbers of
   // batches. A rank whose loop has ended takes part in the reductions of the other ranks until all loops have
   // ended. Then all ranks get the parameters and buffers of the rank whose loop ended last. If several loops
-  // ended last at the same step, the highest of their ranks is taken.
+  // ended last at the same step, all ranks get the values of the highest of these ranks.
   //
   //   model.join([&] {
   //     for (auto& batch : batches) { ...; loss.backward(); optimizer.step(); }

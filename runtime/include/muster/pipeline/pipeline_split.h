@@ -60,9 +60,9 @@ std::vector<LayerProfile> profile_layers(const PipelineLayers& layers,
 // error.
 //
 // If the job has a checkpoint directory, the first rank stores the profile there, in a file
-// layer_profile.*.json. Later calls, also those after a restart, read the file instead of measuring. No two
-// measurements are equal. So without the file, a restart could split the model elsewhere. A call measures
-// again, and stores another file, if one of these differs:
+// layer_profile.*.json. Later calls, also those after a restart, read the file instead of measuring. Two
+// measurements are never quite equal. So without the file, a restarted job could divide the model into other
+// stages. A call measures again, and stores another file, if one of these differs:
 // - the layers' names or numbers of parameters,
 // - the microbatch's shapes, types or device,
 // - the group's ranks.

@@ -10,9 +10,9 @@
 //   }
 //
 // All functions concern this process's Job and throw std::logic_error before init(). If a step
-// is negative, they throw std::invalid_argument. They do nothing without a launcher. They do not block, except
-// that committed() waits up to 5 s for the agent after a notice. Any thread can call them. For long work between
-// two steps, see section.h.
+// is negative, they throw std::invalid_argument. They do nothing without a launcher. They do not block,
+// except that committed() waits up to 5 s for the agent after a notice. Any thread can call them. For long
+// work between two steps, see section.h.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ void committed(std::int64_t step);
 // `_`, `/`, `.` or `-`, and has at most 128 characters.
 void report(std::string_view name, double value, std::int64_t step);
 
-// Returns the step that was committed last before this start of the program. At the first start, returns
+// Returns the newest step that was committed before this start of the program. At the first start, returns
 // nothing.
 std::optional<std::int64_t> resume_step();
 

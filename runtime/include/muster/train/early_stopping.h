@@ -44,9 +44,9 @@ class EarlyStopping {
   // ranks pass different values, their mean counts. Returns should_stop(); rank 0 reports the reason once.
   bool step(double value);
 
-  // Returns true if the training should stop, also when it is restored from a checkpoint that was saved after
-  // it had stopped. Ask before each step, and not only after step(): a training that is started again would
-  // otherwise train another epoch each time.
+  // Returns true if the training should stop. It also returns true after a restore from a checkpoint that was
+  // saved after the training had stopped. Ask before each step, and not only after step(): a training that is
+  // started again would otherwise train another epoch each time.
   bool should_stop() const { return !reason_.empty(); }
   const std::string& reason() const { return reason_; }  // empty: continue
   double last() const { return last_; }                  // the value that all ranks agreed on

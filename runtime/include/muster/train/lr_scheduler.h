@@ -32,7 +32,8 @@ class LoadedState;
 class SavedState;
 struct LRSchedule;
 
-// A vector of numbers or functions has one element for all of the optimizer's groups, or one per group.
+// In the schedules below, a vector of numbers or functions has one element for all groups of the optimizer,
+// or one element for each group.
 
 // Multiplies the optimizer's initial rate by `lr_lambda(number of steps)`.
 struct LambdaLR {
