@@ -1,8 +1,8 @@
 // Hides the differences between the versions of LibTorch that Muster compiles with, 2.9 to 2.15.
 //
 // All other files are written for the newest version. Where an older version lacks something, they use the
-// names of this header. No other file checks the version. Each comment begins with the version that
-// brought the difference.
+// names of this header. No other file checks the version. Each comment names the version that brought the
+// difference.
 #pragma once
 
 #include <ATen/autocast_mode.h>
@@ -30,7 +30,7 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 // The version of torch's headers, in the format that loaded_torch.h describes.
 inline constexpr std::uint64_t kTorchVersion = TORCH_ABI_VERSION;
 
-// 2.10: a store can list its keys. Before 2.10 this returns an empty list.
+// Since LibTorch 2.10, a store can list its keys. Before 2.10, this function returns an empty list.
 template <class Store>
 std::vector<std::string> list_keys([[maybe_unused]] Store& store) {
 #if MUSTER_TORCH_IS_AT_LEAST(10)
@@ -40,17 +40,18 @@ std::vector<std::string> list_keys([[maybe_unused]] Store& store) {
 #endif
 }
 
-// 2.11: torch records the newest 2000 collectives. Before 2.11, it records none unless an environment
-// variable says how many. This function sets the variable. Call it before the first group is made.
+// Since LibTorch 2.11, torch records the newest 2000 collectives. Before 2.11, it records none unless an
+// environment variable says how many. This function sets that variable. Call it before the first group is
+// made.
 inline void record_collectives() {
 #if !MUSTER_TORCH_IS_AT_LEAST(11)
   if (std::getenv("TORCH_NCCL_TRACE_BUFFER_SIZE") == nullptr) setenv("TORCH_FR_BUFFER_SIZE", "2000", 0);
 #endif
 }
 
-// 2.13: c10::intrusive_ptr holds autograd's nodes. It runs Node::release_resources() before it frees a node,
-// so that a long graph is freed without recursion. Before 2.13, shared_ptr holds the nodes, and needs the
-// deleter deleteNode() for the same effect.
+// Since LibTorch 2.13, c10::intrusive_ptr holds autograd's nodes. It runs Node::release_resources() before it
+// frees a node, so that a long graph is freed without recursion. Before 2.13, shared_ptr holds the nodes, and
+// needs the deleter deleteNode() for the same effect.
 #if MUSTER_TORCH_IS_AT_LEAST(13)
 template <class Node>
 using NodePtr = c10::intrusive_ptr<Node>;
@@ -69,10 +70,9 @@ NodePtr<Node> make_node(Arguments&&... arguments) {
 }
 #endif
 
-// 2.11: autocast's cached copies of weights have a graph, even if GradMode is off. Before 2.11, a copy that
-// was cached while GradMode was off has no graph. If a later forward that needs gradients uses this copy, the
-// weight gets no gradient. While an object of this class lives, autocast caches nothing if GradMode was off
-// when the object was made.
+// Before LibTorch 2.11, if autocast caches a copy of a weight while GradMode is off, the copy has no graph.
+// If a later forward that needs gradients uses this copy, the weight gets no gradient. While an object of
+// this class lives, autocast caches nothing if GradMode was off when the object was made.
 class CastsWithGraph {
  public:
   CastsWithGraph() {
@@ -87,8 +87,9 @@ class CastsWithGraph {
   bool kept_ = at::autocast::is_autocast_cache_enabled();
 };
 
-// 2.11: the Reducer's constructor has a list of bucket caps after its two flags from Python; 2.12 adds a
-// third flag with a default. The arguments before the flags are the same in all versions.
+// Since LibTorch 2.11, the Reducer's constructor has a list of bucket caps after its two flags from Python.
+// LibTorch 2.12 adds a third flag with a default. The arguments before the flags are the same in all
+// versions.
 template <class Reducer, class... Common>
 std::shared_ptr<Reducer> make_reducer(Common&&... common) {
 #if MUSTER_TORCH_IS_AT_LEAST(11)
@@ -99,8 +100,8 @@ std::shared_ptr<Reducer> make_reducer(Common&&... common) {
 #endif
 }
 
-// 2.11: a backend's options have a description of the group. Before 2.11, only
-// ProcessGroup::setGroupDesc() takes one.
+// Since LibTorch 2.11, a backend's options have a description of the group. Before 2.11, only
+// ProcessGroup::setGroupDesc() takes a description.
 inline void describe_group([[maybe_unused]] c10d::Backend::Options& options,
                            [[maybe_unused]] const std::string& description) {
 #if MUSTER_TORCH_IS_AT_LEAST(11)
@@ -108,8 +109,8 @@ inline void describe_group([[maybe_unused]] c10d::Backend::Options& options,
 #endif
 }
 
-// 2.13: ProcessGroup renames these collectives to the names below, and deprecates the old names. 2.14:
-// Backend renames them, too. `Group` is one of these two classes.
+// In LibTorch 2.13, ProcessGroup renames these collectives to the names below, and deprecates the old names.
+// In 2.14, Backend renames them, too. `Group` is ProcessGroup or Backend.
 template <class Group>
 auto all_gather_single(Group& group, at::Tensor& output, at::Tensor& input,
                        const c10d::AllgatherOptions& options = {}) {
@@ -157,7 +158,8 @@ inline std::vector<Tensors> parts_of_gathered(const at::Tensor& output, bool is_
   if (is_root) outputs.push_back(output.view({-1}).chunk(size));
   return outputs;
 }
-// 2.14: gather_single() gathers into one tensor on the root. Other ranks do not use `output`.
+// Since LibTorch 2.14, there is a gather_single(), which gathers into one tensor on the root. Other ranks do
+// not use `output`.
 template <class Group>
 auto gather_single(Group& group, at::Tensor& output, at::Tensor& input,
                    const c10d::GatherOptions& options = {}) {
@@ -170,8 +172,9 @@ auto gather_single(Group& group, at::Tensor& output, at::Tensor& input,
   }
 }
 
-// The base class of Muster's backends, which override the collectives under their names of 2.14. If a caller
-// uses an old name, c10d::Backend calls the new name. Before 2.14, this class does that.
+// The base class of Muster's backends. They override the collectives under the names that LibTorch 2.14 has
+// introduced. If a caller uses an old name, the function of that name calls the function with the new name.
+// In 2.14, c10d::Backend has these functions with the old names. For older versions, this class has them.
 class Backend : public c10d::Backend {
  public:
   using c10d::Backend::Backend;
@@ -217,9 +220,9 @@ class Backend : public c10d::Backend {
 #endif
 };
 
-// The base class of backend options that add fields. The derived class overrides clone(). 2.14: before
-// ProcessGroup splits off a group, it calls clone(). If the copy has another type than the options, the new
-// group shares the options of the old one instead.
+// The base class of backend options that add fields. The derived class overrides clone(). Since LibTorch
+// 2.14, ProcessGroup calls clone() before it splits off a group. If the copy has another type than the
+// options, the new group shares the options of the old group instead.
 template <class Base>
 class Options : public Base {
  public:

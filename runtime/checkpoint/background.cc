@@ -43,7 +43,7 @@ std::future<void> Background::submit(std::function<void()> task) {
 
 void Background::work(const std::stop_token& stop) {
   if (yielding_) {
-    // Ignores errors: if the system refuses, the thread only keeps its normal priority.
+    // Ignores errors: if the system refuses, the thread keeps its normal priority, which does no harm.
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
     syscall(SYS_ioprio_set, kThisThread, 0, kLeastOfBestEffort);
   }

@@ -280,9 +280,10 @@ void Checkpointer::State::hear_clock() {
   writing->clock->open(policy.name_of_step("due"));
   SaveInterval::Look look;
   if (leads()) {
-    // If the last save has ended, this code takes in its outcome, because the time between two saves depends
-    // on how long a save takes. It does not throw if a newer attempt has begun, because the other ranks wait
-    // for an answer. The next save then throws on all ranks.
+    // If the last save has ended, the policy learns its outcome before it decides, because the time between
+    // two saves depends on how long a save takes. The outcome may be that a newer attempt has begun. Even
+    // then, this code does not throw, because the other ranks wait for rank 0's answer. The next save then
+    // throws on all ranks.
     if (writing->writer.has_ended()) take_in();
     look = policy.look(Clock::now());
     if (look.saves) {

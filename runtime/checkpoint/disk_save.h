@@ -1,4 +1,4 @@
-// Describes one save to the disk, and has the threads that write it.
+// A DiskSave describes one save to the disk. A DiskWriter has the threads that write the save.
 //
 // The training thread makes a DiskSave and passes it to DiskWriter::begin(), which copies the state into the
 // staging memory. After that, only the writing thread uses the save. When the save has ended, take() returns

@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::uint64_t kPage = kSlotPage;
 constexpr std::uint64_t kChunk = Staging::kChunkBytes;
-// The text of RankContents can be a little longer at a later save. So a slot has this much additional room
-// for it.
+// At a later save, the text of RankContents can be a little longer. So a slot has this many spare bytes for
+// the text.
 constexpr std::uint64_t kSpareContents = 64 << 10;
 constexpr std::uint64_t kDigestText = 40;  // bytes of a chunk's digest in the contents
 

@@ -30,8 +30,8 @@ struct Piece {
   std::uint64_t size;
 };
 
-// Copies the file from the source into the staging memory. It fills one room, that is, a free part of the
-// memory, after the other.
+// Copies the file from the source into the staging memory. It fills the memory room by room. A room is a free
+// part of the memory.
 //
 // If a tensor is on the CPU and contiguous, its bytes in memory are the same as those in the file. So torch's
 // threads copy these bytes. All other tensors are copied by Tensor::copy_(), which also makes them

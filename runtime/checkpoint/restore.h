@@ -1,11 +1,11 @@
 // All ranks choose a checkpoint and load it together. Rank 0 proposes a checkpoint that it could use. If all
 // other ranks can use it, too, all ranks load it. Otherwise rank 0 proposes the next one.
 //
-// Call restore_newest() on the training thread. A rank first looks for everything that it needs in the
-// checkpoint. The state changes only after all ranks have found it. There is one exception: objects with
-// save() and load() take their values while their rank looks. The bytes are verified while they are read into
-// the state. So if they turn out to be damaged, part of the state has changed, and another checkpoint must be
-// loaded.
+// Call restore_newest() on the training thread. Each rank first checks that the checkpoint has everything
+// that the rank's state needs. Only when all ranks have checked this do they change their states. There is
+// one exception: an object with save() and load() takes its values during the check. Then the ranks read the
+// tensors into their states, and verify the bytes while they read. So if bytes turn out to be damaged, part
+// of the state has already changed, and another checkpoint must be loaded.
 #pragma once
 
 #include <chrono>

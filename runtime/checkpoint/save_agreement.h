@@ -26,8 +26,8 @@ namespace muster {
 
 // Invariants:
 // - `share_` is the part that this rank writes, if the digest of the state is `share_->structure`. Before the
-//   first agreement and after an agreement that failed, it is empty. Then the ranks exchange their names
-//   again at the next save.
+//   first agreement and after an agreement that failed, it is empty. Then the ranks exchange the names of
+//   their tensors and values again at the next save.
 // - On rank 0, `structures_` has the digests of all ranks. They are from the agreement that made `share_`.
 // - `save_count_` is the same on all ranks, so that all ranks compare the same elements of the tensors.
 class SaveAgreement {

@@ -25,8 +25,8 @@ namespace muster {
 // an earlier training that has failed once, in the time `expected`.
 Seconds mean_time_between_failures(Seconds expected, int failures, Seconds observed);
 
-// Decides how long rank 0 waits between two saves. This is a fixed time, or the time at which failures and
-// saves together cost the training least.
+// Decides how long rank 0 waits between two saves. This is either a fixed time, or the time with which
+// failures and saves together cost the training least.
 //
 // Invariants: `last_save_` is the time when the newest save began. If there was no save yet, it is the time
 // of the first call of look(). look() compares the interval with the time that has passed since then.

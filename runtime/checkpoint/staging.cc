@@ -16,9 +16,9 @@ namespace muster {
 namespace {
 
 constexpr std::uint64_t kHugePage = 2 << 20;
-// Memory is filled one room at a time; a room is a part of the memory. This is the largest size of a room if
-// the thread that takes the rooms has a core of its own. That thread then takes one room while the next one
-// is filled.
+// Memory is filled one room at a time; a room is a part of the memory. If the taking thread has a core of its
+// own, it takes one room while the next room is filled. In this case, this is the largest size of a room.
+// Otherwise the whole file is one room.
 constexpr std::uint64_t kRoomBytesBeside = 64 << 20;
 constexpr int kCollapse = 25;  // MADV_COLLAPSE, which headers before Linux 6.1 do not have
 
@@ -131,8 +131,9 @@ void Staging::begin(std::uint64_t file_bytes, int ranks) {
 
 Staging::Room Staging::wait_for_room() {
   std::unique_lock lock(mutex_);
-  // Waits until a quarter of the memory is free. If less is left of the file, it waits only for that much. A
-  // smaller room would be so small that many cores could not copy into it at the same time.
+  // Waits until a quarter of the memory is free. If the rest of the file is smaller than that, waits until
+  // the rest fits. A room below a quarter of the memory would be too small for many cores to copy into it at
+  // the same time.
   const std::uint64_t left = file_bytes_ - filled_;
   const std::uint64_t least = std::min(left, std::max(kChunkBytes, capacity() / 4));
   const auto has_room = [&] { return abandoned_ || released_ + capacity() - filled_ >= least; };

@@ -63,9 +63,9 @@ class Staging {
   std::uint64_t capacity() const { return memory_.bytes.size(); }
 
   // Begins a file of this size. Call reserve() before it. `ranks` is the number of ranks of this machine that
-  // fill their memory at the same time. If they need all cores of the machine, a room can be as large as the
-  // whole file. (A room is the part of the memory that is filled at once.) The thread that takes bytes out
-  // then begins when the other thread has filled everything.
+  // fill their memory at the same time. If these ranks need all cores of the machine, a room can be as large
+  // as the whole file. (A room is the part of the memory that is filled at once.) The taking thread then
+  // begins when the filling thread has filled everything.
   void begin(std::uint64_t file_bytes, int ranks);
 
   struct Room {
@@ -79,7 +79,7 @@ class Staging {
 
   // Waits for a chunk of the file, and returns its memory. `offset` is where the chunk begins in the file. It
   // must be a multiple of kChunkBytes. The last chunk ends at the end of a page, which can be after the end
-  // of the file. Returns an empty chunk if one of the two threads has given up.
+  // of the file. Returns an empty chunk if the filling thread or the taking thread has given up.
   std::span<std::byte> wait_for_chunk(std::uint64_t offset);
   void release(std::uint64_t end);  // the bytes before `end` can be overwritten
 

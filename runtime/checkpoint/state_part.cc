@@ -20,7 +20,8 @@ constexpr std::string_view kKind<bool> = "bool:";
 template <>
 constexpr std::string_view kKind<float> = "float:";
 
-// `text` is what follows the kind in a value. Returns it as a number. A bool must be 0 or 1.
+// A value is written as its kind and a number: "int64:7". `text` is the part after the kind: "7". Returns
+// this number. A bool must be 0 or 1.
 template <class Number>
 std::optional<Number> number_from(std::string_view text) {
   std::conditional_t<std::is_same_v<Number, bool>, unsigned char, Number> number{};

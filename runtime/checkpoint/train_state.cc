@@ -167,8 +167,8 @@ class LoaderPart : public StatePart {
     parsed.epoch = mine.select(1, 0).min().item<std::int64_t>();
     for (std::int64_t i = 0; i < mine.size(0); ++i) {
       const std::int64_t epoch = rows[2 * i], batches = rows[2 * i + 1];
-      // Some ranks may already have finished an epoch while others are still in it. But they have not begun
-      // the next epoch.
+      // Some ranks may have finished an epoch while other ranks are still in it. A rank that has finished the
+      // epoch has not read a batch of the next epoch yet.
       if (epoch != parsed.epoch && (epoch != parsed.epoch + 1 || batches != 0))
         throw std::invalid_argument(
             fmt::format("its shards are in the epochs {} and {}", parsed.epoch, epoch));

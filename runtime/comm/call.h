@@ -1,10 +1,10 @@
 // Runs one collective of a group on this rank: waits for it, and finds the reason if it does not complete.
 //
-// If a rank has waited for a second, it writes its operation to the group's store, together with the number
-// of the call. Another rank can wait in a different operation that has the same number. It finds this entry,
-// and so the reason. A waiting rank also checks whether the process of another member has ended. The first
-// rank that finds a reason writes it to the store. Then the call ends with this reason on all ranks that
-// still wait or have failed. If all calls complete in time, these checks cost nothing.
+// If a rank has waited for a second, it writes its operation to the group's store, under the number of the
+// call. Another rank may already have written an operation under this number. If that is a different
+// operation, the reason is found. A waiting rank also checks whether the process of another member has ended.
+// The first rank that finds a reason writes it to the store. Then the call ends with this reason on all ranks
+// that still wait or have failed. If all calls complete in time, these checks cost nothing.
 //
 // Use a Call on one thread.
 #pragma once
@@ -49,9 +49,9 @@ class Call {
   [[noreturn]] void refuse(const std::string& reason) const;
 
  private:
-  // While an InHand exists, the training thread is in its Call. Create it before the collective starts. The
-  // reason is that another rank may already have sent data of the wrong size, and then Gloo ends this process
-  // at once.
+  // An InHand marks its Call as the training thread's current call, as long as the InHand exists. Create the
+  // InHand before the collective starts: if another rank has already sent data of the wrong size, Gloo ends
+  // this process as soon as the collective starts.
   class InHand {
    public:
     explicit InHand(const Call& call);
@@ -85,9 +85,10 @@ class Call {
 // connected to that member.
 void close_gloo(c10d::ProcessGroup& group, int peer);
 
-// If the group has NCCL, connects this rank with the rank at place `peer`. Otherwise, their first message
-// would have to do this. Both ranks must call this function. A rank that connects with several places must do
-// so in ascending order. If it fails, throws std::runtime_error, which names the peer.
+// If the group has NCCL, connects this rank with the rank at place `peer`. Without this call, the first
+// message between the two ranks would have to connect them. Both ranks must call this function. A rank that
+// connects with several places must do so in ascending order. If it fails, throws std::runtime_error, which
+// names the peer.
 void connect_for_messages(const Group& group, int peer);
 
 // Call it in the handler of an error that occurred in an operation between two members. `text` describes the

@@ -94,12 +94,14 @@ class Part {
     });
   }
 
-  // For CPU tensors, these functions set asyncOp to false, which says that the caller waits at once. For CUDA
-  // tensors, asyncOp means something else. There, these functions set it to true.
+  // For CPU tensors, these functions set asyncOp to false. It says that the caller waits at once. The
+  // backends for CUDA tensors give asyncOp another meaning. So for CUDA tensors, these functions set it to
+  // true.
   void all_reduce(at::Tensor row, ReduceOp op);
   void reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op);
-  // All inputs must have the same shape. Gloo adds the inputs in a different order than it adds the parts of
-  // a single tensor. A Python program gets the same result.
+  // All inputs must have the same shape. Gloo adds a list of inputs in one order, and the parts of a single
+  // tensor in another order. So this function passes the list on, to get the same result as a Python program
+  // that passes a list.
   void reduce_scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, ReduceOp op);
   void broadcast(at::Tensor bytes, int place);
   void all_gather(at::Tensor output, at::Tensor input);

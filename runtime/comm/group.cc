@@ -37,7 +37,8 @@ Group::State::~State() {
   shut_down();
 }
 
-// Waits for the store's answer, so that the entry is written before this process is gone.
+// Tells the other ranks that this rank leaves in good order: it adds an entry to the store. This function
+// returns when the store has answered, so the entry is written before this process ends.
 void Group::State::leave_word(const Job::State& in) const noexcept {
   if (process_group == nullptr || call_count == 0 || !in.presence.fd) return;
   // If the store has ended, this function does nothing: torch would only print a warning.

@@ -92,8 +92,9 @@ int peer_place(const Group& group, int job_rank, const char* function) {
   return place;
 }
 
-// Starts a message. If the tensor is on the GPU whose tensors NCCL sends, uses the NCCL backend for this
-// direction. Otherwise uses the process group of the group.
+// Starts a message. The group can have NCCL backends for messages, one for each sender and receiver. They
+// send the tensors of one GPU. If the tensor is on that GPU, this function uses the backend for messages from
+// `from` to `to`. Otherwise it uses the group's process group.
 template <class Start>
 c10::intrusive_ptr<c10d::Work> start_message(const Group& group, const at::Tensor& bytes, int from, int to,
                                              const Start& start) {

@@ -31,8 +31,8 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::mill
 // if the backend is "nccl" and nccl_loaded() is false.
 c10::Device choose_device(const World& world);
 
-// Returns the address at which other ranks reach this machine. If it is "", the machine has the address of
-// its host name.
+// Returns the address at which other ranks reach this machine. "" stands for the address of the machine's
+// host name.
 std::string address_in(const World& world);
 
 // A rank's place in a group.

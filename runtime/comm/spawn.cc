@@ -172,9 +172,9 @@ class Children {
     while (std::ranges::any_of(children_, is_dying) && std::chrono::steady_clock::now() < deadline) wait(10);
   }
 
-  // Finds the failure that caused all others. If a child has ended without throwing, returns the failure of
-  // that child. Otherwise returns the failure of the child that threw first, even if that child is still
-  // running.
+  // Finds the failure that caused all others. If a child has failed without an exception (for example, a
+  // signal has killed it), returns the failure of that child. Otherwise returns the failure of the child that
+  // threw first, even if that child is still running.
   Failure first_failure() {
     for (std::size_t rank = 0; rank < children_.size(); ++rank) {
       Failure failed{.rank = static_cast<int>(rank), .exit_code = 1, .text = {}};

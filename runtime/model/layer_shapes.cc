@@ -89,8 +89,8 @@ void LayerWatch::operator_ends(const at::RecordFunction& function, at::ObserverC
   const torch::nn::Module* layer = static_cast<InLayer*>(context)->layer;
   for (const c10::IValue& output : function.outputs()) {
     if (!output.isTensor() || !output.toTensor().defined()) continue;
-    // An operator can only make a view of a parameter, for example its transpose. Such an operator does not
-    // compute the layer.
+    // The output may be a view of a parameter, for example its transpose. The operator that made such a view
+    // does not compute the layer.
     for (const at::Tensor& parameter : layer->parameters(/*recurse=*/false))
       if (output.toTensor().is_alias_of(parameter)) return;
     watching->outputs_.emplace(layer, kind_of(output.toTensor()));

@@ -1,8 +1,8 @@
 // The layers of LibTorch call at::batch_norm(). torch's dispatcher, which finds the function for each
 // operator, first calls the function that is registered for autograd. When the first layer is converted,
-// put_in_kernels() registers batch_norm_of_all() in its place. It looks at the running mean of the layer. If
-// the running mean has a SyncMark, batch_norm_of_all() uses the group in the mark. Otherwise it calls
-// PyTorch's function.
+// put_in_kernels() replaces this function by batch_norm_of_all(), which looks at the running mean of the
+// layer. If the running mean has a SyncMark, batch_norm_of_all() uses the group in the mark. Otherwise it
+// calls PyTorch's function.
 
 #include <ATen/ops/batch_norm_native.h>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
-// Wraps c10d::Reducer. All other code uses this class instead, which makes a Reducer and offers what Muster
-// needs from it.
+// A Reduction makes a c10d::Reducer and offers the functions that Muster needs from it. No other code uses
+// c10d::Reducer.
 //
-// It keeps the process group and the parameters alive. Only the training thread uses it. All ranks must call
-// the same functions in the same order; order() and settled() are exceptions.
+// A Reduction keeps the process group and the parameters alive. Only the training thread uses it. All ranks
+// must call the same functions in the same order; order() and settled() are exceptions.
 #pragma once
 
 #include <memory>

@@ -115,8 +115,9 @@ class MeasuredLayer {
     return std::chrono::duration<double>(now() - begin).count();
   }
 
-  // In a schedule, the stage's other layers push a layer's weights out of the core's caches between two
-  // calls. This function has the same effect.
+  // When a pipeline runs, a stage computes its other layers between two calls of one layer. So the layer's
+  // weights are no longer in the core's caches at the second call. This function also removes them from the
+  // caches.
   void leave_caches() const {
     if (others_.defined()) others_.add_(1);
   }
@@ -203,8 +204,8 @@ void count_parameters(const torch::nn::Module& module, LayerProfile& profile) {
                                           name, fmt::join(shapes, ", "), why.substr(0, why.find('\n'))));
 }
 
-// Returns the stored profile if its layers have the same numbers of parameters. Otherwise returns
-// an empty list.
+// Returns the stored profile if its layers have as many parameters and bytes of parameters as `layers`.
+// Otherwise returns an empty list.
 std::vector<LayerProfile> read_for(const PipelineLayers& layers, const StoredProfile& stored) {
   std::vector<LayerProfile> known = stored.read();
   if (known.empty()) return known;

@@ -394,9 +394,9 @@ void PipelineSchedule::State::keep_loss() {
   last_loss = options.scale_grads ? all.mean() : all.sum();
 }
 
-// The step has waited for other ranks. This function divides the waiting time into three parts of the step
-// profile: "bubble", "imbalance" and "link". The ratio is that of the newest profiled step. All ranks
-// together profile the 8th step, the 16th, the 32nd, and so on.
+// Call this after a step. It takes the time that the step has waited for other ranks, and divides it into
+// three parts of the step profile: "bubble", "imbalance" and "link". These parts have the same ratio as in
+// the newest profiled step. All ranks together profile the 8th step, the 16th, the 32nd, and so on.
 void PipelineSchedule::State::tell_what_it_waited_for(TimePoint began) {
   const Duration waited = times.waited(began, Clock::now());
   if (++steps_here >= kFirstLook && std::has_single_bit(steps_here))

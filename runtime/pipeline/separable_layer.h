@@ -2,9 +2,10 @@
 // the functions that the kernels (separable_layers.cc) share: they find where a parameter's gradient goes,
 // and add the layer's node to the graph.
 //
-// A kernel replaces an operator on threads that defer. It runs in the forward pass and makes a
-// SeparableLayer. Later, backward() asks the layer for the gradient of its input, and WeightGrads::compute()
-// asks it for the gradients of its weights. Any thread can do that, but not two at once.
+// On a thread that has a WeightGrads::Deferring, a kernel takes the place of an operator. It runs in the
+// forward pass and makes a SeparableLayer. Later, backward() asks the layer for the gradient of its input,
+// and WeightGrads::compute() asks the layer for the gradients of its weights. Any thread can ask the layer,
+// but only one at a time.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>

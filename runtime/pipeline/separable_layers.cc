@@ -270,8 +270,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(c10::DispatchKeySet ke
   return outputs;
 }
 
-// Stands in for a parameter of a norm layer. backward() computes the parameter's gradient; only adding it to
-// the parameter is deferred.
+// Stands in for a parameter of a norm layer. backward() computes the gradient, but does not add it to the
+// parameter. That is deferred.
 class Replaced : public SeparableLayer {
  public:
   explicit Replaced(at::Tensor leaf) : leaf_(std::move(leaf)) {}

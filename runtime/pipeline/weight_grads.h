@@ -26,13 +26,13 @@ class WeightGrads {
   WeightGrads();
   WeightGrads(WeightGrads&&) noexcept = default;
   WeightGrads& operator=(WeightGrads&&) = delete;
-  // After the destructor, backward() throws an error if its forward pass deferred weight gradients to this
-  // object.
+  // If a forward pass has deferred weight gradients to this object, its backward() must not run after this
+  // destructor: it would throw an error.
   ~WeightGrads();
 
-  // While a Deferring exists, the forward passes in this thread are prepared to defer weight gradients. Their
-  // backward() then does not compute the weight gradients of separable layers. It stores what compute() needs
-  // for them in `to`.
+  // While a Deferring exists, forward passes in this thread defer weight gradients to `to`. The backward() of
+  // such a forward pass does not compute the weight gradients of separable layers. Instead it stores in `to`
+  // what compute() needs for these gradients.
   class Deferring {
    public:
     explicit Deferring(WeightGrads& to);

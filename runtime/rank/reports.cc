@@ -28,8 +28,9 @@ namespace {
 
 constexpr std::chrono::seconds kHeartbeatInterval{1};
 constexpr int kHeartbeatsPerProfile = 10;
-// If a step is not sent, the agent learns of it only with the next heartbeat. A killed worker sends no more
-// heartbeats. So the limits below let every step through that takes 10 ms or more.
+// Reports of steps are limited. If the limit leaves out the report of a step, the agent learns of this step
+// only with the next heartbeat. But if the worker is killed, there is no next heartbeat. So the limits below
+// leave out no report of a step that takes 10 ms or more.
 constexpr std::chrono::milliseconds kStepInterval{10};
 constexpr std::chrono::milliseconds kStepBurst = 100 * kStepInterval;
 constexpr std::chrono::milliseconds kRetryInterval{20};
@@ -175,8 +176,8 @@ void Reports::metrics(std::int64_t step, const std::map<std::string, double>& va
   if (!hand_over_kept()) eventfd_write(wake_.get(), 1);
 }
 
-// The heartbeat thread reads everything that arrives on the shared socket, so the answer arrives on a socket
-// of its own.
+// The heartbeat thread reads everything that arrives on the shared socket. So this function asks on a second
+// socket, where the heartbeat thread cannot take the answer.
 Expected<std::vector<Reports::MemorySlot>> Reports::memory_slots(std::uint64_t slot_bytes) const {
   if (socket_path_.empty())
     return failure(ErrorCode::kUnavailable, "the program was not started by launch --memory-tier");
@@ -314,8 +315,8 @@ void Reports::listen(std::chrono::milliseconds limit) {
   ssize_t size = 0;
   while ((size = recv(socket_.get(), datagram, sizeof datagram, MSG_DONTWAIT)) > 0)
     obey({datagram, static_cast<std::size_t>(size)});
-  // If the agent is gone, the socket stays readable for ever, so the poll() above returns at once. Here this
-  // function waits for the wake-up alone.
+  // If the agent is gone, the socket stays readable for ever, so the poll() above returns at once. In this
+  // case, this code waits again, but only for the wake-up (sources[0]).
   if ((sources[1].revents & (POLLERR | POLLHUP)) != 0) poll(sources, 1, static_cast<int>(limit.count()));
 }
 

@@ -36,12 +36,11 @@ void write_error_file(const std::string& message, const OnAllRanks& nature, cons
 // texts of its errors; this function leaves it out.
 std::string current_exception_text();
 // Returns "<Type>: <text>" of the exception that is being handled. The explanations that are declared below
-// can add text. If it is a torch error and they add nothing, a description of the batch that this thread was
-// training on is added.
+// can add text to it. If the exception is a torch error, and the explanations add nothing, this function adds
+// a description of the batch that this thread was training on.
 std::string describe_current_exception();
-// Exceptions can be nested. Returns "<Type>: <text>" of the innermost one in the current exception. If none
-// is nested in it, returns that of the current exception. The text has no additions of
-// describe_current_exception().
+// The exception that is being handled can have another exception nested in it, and so on. Returns "<Type>:
+// <text>" of the innermost exception. The text does not have the additions of describe_current_exception().
 std::string cause_of_current_exception();
 using Explain = std::function<std::string(const std::string& text)>;
 void explain_exceptions_with(Explain explain);  // about the model; replaces the earlier one

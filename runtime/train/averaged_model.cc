@@ -63,7 +63,7 @@ void for_each_batch_norm(torch::nn::Module& module, const Use& use) {
   module.apply([&](torch::nn::Module& each) { with_batch_norm(each, use); });
 }
 
-// Averages the statistics of all ranks. Weights each rank by its number of batches.
+// Averages the statistics of all ranks. A rank's weight in the average is its number of batches.
 template <class Layer>
 void average_statistics(const Group& group, Layer& layer) {
   if (!layer.running_mean.defined()) return;

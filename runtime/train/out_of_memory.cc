@@ -66,9 +66,9 @@ class Before {
   std::vector<at::Tensor> states_, buffers_;
 };
 
-// Returns unused memory to the GPU if it is more than a quarter of the memory that the allocator has. When
-// memory ran out, the allocator returned all unused memory. But at that time, the failed step still held many
-// blocks. Call this function after the tensors of that step have been freed.
+// Call this function when a step has run out of memory and its tensors have been freed. If more than a
+// quarter of the allocator's memory is unused, returns the unused memory to the GPU. The allocator itself has
+// returned unused memory when memory ran out. But at that time, the failed step still held many blocks.
 void give_back_fragments(c10::Device device) {
   if (!device.is_cuda()) return;
   auto* const allocator = c10::getDeviceAllocator(at::kCUDA);

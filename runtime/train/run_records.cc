@@ -209,9 +209,9 @@ Status RunRecords::prepare() {
 }
 
 // Removes the files that this process made before go_on_from(). Then it looks for the files that the mark
-// names. If they were moved to a directory "before-N", this function moves them back. There are two reasons
-// why they can be there: this process wrote rows before go_on_from(), or another training started in the same
-// directory from its beginning.
+// names. If the marked files are in a directory "before-N", this function moves them back. There are two
+// reasons why they can have been moved there: this process wrote rows before go_on_from(), or another
+// training started from its beginning and uses the same directory.
 Status RunRecords::find_marked() {
   const std::vector<std::string> mine = std::exchange(made_before_, {});
   for (const std::string& name : mine)

@@ -3,8 +3,8 @@
 // - Writes each row or record at once, without a buffer in this process.
 // - mark() returns the lengths of the files, for a checkpoint. go_on_from() cuts the files back to these
 //   lengths, so that steps that a training repeats are logged only once.
-// - The first write moves files that this training does not continue to DIRECTORY/before-N. A training that
-//   continues them later moves them back.
+// - If the directory has files that this training does not continue, the first write moves these files to
+//   DIRECTORY/before-N. A later training that continues the files moves them back.
 // - Each process writes its own event file, whose name contains the name of the run.
 // - The first error is logged and ends the writing, but not the training.
 // Only one thread uses the records.
@@ -42,8 +42,8 @@ class RunRecords {
   // Returns the mark as JSON text.
   std::string mark() const;
   // Call it to continue a run whose mark() was saved. The files continue from this mark when the next row is
-  // written. This process may have written rows before that. They do not belong to the run, so they are
-  // removed. Returns kCorrupt if `mark` is not a text that mark() has returned.
+  // written. If this process has written rows before go_on_from(), these rows do not belong to the run, and
+  // are removed. Returns kCorrupt if `mark` is not a text that mark() has returned.
   Status go_on_from(const std::string& mark);
   // Returns true if Muster itself writes a member of this name into the rows of metrics.jsonl. A program
   // cannot use such a name as a tag.

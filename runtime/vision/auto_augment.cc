@@ -101,8 +101,9 @@ double linspace(double first, double last, int bin, int bins) {
   return at::linspace(first, last, bins, at::kFloat)[bin].item<float>();
 }
 
-// The operation posterize() keeps some of the 8 bits of each value. Returns how many bits it keeps: 8 for the
-// first bin, and `8 - taken` for the last.
+// The operation posterize() keeps some of the 8 bits of each value. Its strength is a number `bin` from 0 to
+// `bins - 1`. Returns how many bits it keeps at this strength: 8 if `bin` is 0, and `8 - taken` if `bin` is
+// `bins - 1`.
 double bits(int bin, int bins, double taken) {
   const auto bins_of_a_bit = static_cast<float>((bins - 1) / taken);
   return std::nearbyint(8 - static_cast<float>(bin) / bins_of_a_bit);

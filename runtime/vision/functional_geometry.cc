@@ -8,7 +8,7 @@
 #include "runtime/vision/image_argument.h"
 
 // The computations are the same as in torchvision/transforms/v2/functional/_geometry.py, with the same types
-// and the same order of additions. This matters, because the last digit of a place can decide which of two
+// and the same order of additions. This matters: the last digit of a coordinate can decide which of two
 // pixels is nearer.
 
 namespace muster::transforms::functional {

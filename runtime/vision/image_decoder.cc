@@ -38,8 +38,8 @@ constexpr ImageFormat kImageFormats[] = {
     {"P6"sv, make_pnm_decoder},
 };
 
-// A kind of picture that Muster does not decode: where its first bytes are, these bytes, its name, and a
-// command that converts such a picture.
+// A kind of picture that Muster does not decode. Such a file has the bytes `magic` at offset `at`. `name` is
+// the name of the kind, and `convert` is a command that converts such a picture.
 struct OtherPicture {
   std::size_t at;
   std::string_view magic;
@@ -118,8 +118,8 @@ Expected<OpenedImage> open_image(std::span<const std::uint8_t> bytes, int channe
       kImageFormats, [text](const ImageFormat& each) { return text.starts_with(each.magic); });
   if (format == std::end(kImageFormats) || (format->make == make_webp_decoder && !is_webp(text)))
     return std::unexpected(not_a_picture(bytes));
-  // A format can have several magic numbers. For all of them, the same decoder is used, with the buffers that
-  // it has.
+  // A format can have several magic numbers, and so several entries in kImageFormats. They all share one
+  // decoder, so that its buffers are used again.
   const auto first = std::ranges::find(kImageFormats, format->make, &ImageFormat::make);
   auto& decoder = decoders[static_cast<std::size_t>(first - kImageFormats)];
   if (!decoder) decoder = format->make();

@@ -22,8 +22,8 @@ struct GlooSettings {
   // If not empty, Gloo listens on these interfaces instead. This is the value of the variable
   // GLOO_SOCKET_IFNAME. It has commas between the names.
   std::string interfaces;
-  // If true, this rank connects to a peer through the store when it first sends to it or receives from it. If
-  // false, make_gloo() connects this rank to all peers.
+  // If true, this rank connects to a peer, through the store, before its first message to or from that peer.
+  // If false, make_gloo() connects this rank to all peers.
   bool lazy = false;
 };
 

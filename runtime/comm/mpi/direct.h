@@ -2,11 +2,11 @@
 // rank has the sum, and sends the sum back along the tree.
 //
 // Here, each of the `size` ranks owns one part of the data. In the first step, a rank receives its own part
-// from all other ranks at the same time. It adds these parts to its own, the next rank's first and the
-// previous rank's last. In the second step, it sends the sum to all other ranks. So each rank sends and
-// receives `2 (size - 1) / size` of the data, and all ranks work at the same time. (R. Rabenseifner,
-// "Optimization of Collective Reduction Operations", 2004. But here each rank sends messages to every other
-// rank.)
+// from all other ranks at the same time. It adds these parts to its own one by one. It begins with the part
+// from the next rank, and ends with the part from the previous rank. In the second step, it sends the sum to
+// all other ranks. So each rank sends and receives `2 (size - 1) / size` of the data, and all ranks work at
+// the same time. (R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004. But here each
+// rank sends messages to every other rank.)
 //
 // As in MPI, all ranks must pass data of the same size. Nothing checks this. This code does not use torch.
 #pragma once
@@ -96,7 +96,7 @@ class DirectAllReduce {
     int count = 0;
   };
   Part part_of(const Data& data, int rank) const;
-  // Sends data to each other rank, and receives data from each other rank. This function only starts these
+  // Starts to send data to each other rank, and to receive data from each other rank. Does not wait for these
   // messages. `sends` returns the data for a rank. `gets` returns the memory for the data from a rank.
   template <class Gets, class Sends>
   int exchange(UnderWay& at, Requests& more, const Gets& gets, const Sends& sends);

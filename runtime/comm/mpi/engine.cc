@@ -19,9 +19,10 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds kPolls{50};  // the engine's thread only yields for this long
-// A thread of the program that waits in help() works itself. If it sees no progress for this long, it leaves
-// the work to the engine's thread. This time is long, because the thread has nothing else to do, and because
-// a piece that is being sent shows no progress until it is complete.
+// If a thread of the program waits in help(), it does the work of the engine's thread in the meantime. If it
+// sees no progress for this long, it leaves the work to the engine's thread. This time is long, because the
+// thread has nothing else to do, and because a piece that is being sent shows no progress until it is
+// complete.
 constexpr std::chrono::microseconds kHelps{5000};
 // A thread in help() tests the requests this many times before it does something else. At each test, MPI
 // gives the core to another thread for a moment, because set_defaults() has set that option of MPI.
@@ -322,9 +323,9 @@ bool Engine::perform_posted() {
   return !all.empty();
 }
 
-// Takes the next operation out of the inbox and returns it. Only the engine's thread can continue if the
-// inbox has a task first, or if the process is ending. Then this function sets `others_posted` and returns
-// null.
+// Takes the next operation out of the inbox and returns it. If the first entry of the inbox is a task, or if
+// the process is ending, only the engine's thread can continue. Then this function sets `others_posted` and
+// returns null.
 OperationPtr Engine::next_posted(bool& others_posted) {
   const std::lock_guard lock(mutex_);
   others_posted = leaving_ || (!inbox_.empty() && inbox_.front().operation == nullptr);

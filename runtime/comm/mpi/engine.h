@@ -65,8 +65,8 @@ using ChannelPtr = std::shared_ptr<Channel>;
 
 using Requests = std::vector<MPI_Request>;
 
-// One call of a collective or a message. If its group is given up, MPI may still use the memory of the call.
-// So the engine can keep the Operation and its memory forever.
+// One call of a collective or a message. If the engine gives up the group of the call, MPI may still use the
+// call's memory. So the engine may never free such an Operation and its memory.
 struct Operation {
   Operation() = default;
   Operation(const Operation&) = delete;

@@ -1,9 +1,9 @@
 // Finds out why NCCL has given up groups of this process, and which ranks are missing.
 //
-// When a collective times out, each rank of the job writes how many collectives it has entered. It writes
-// this for each of its groups, to the group's store. The ranks whose numbers are less than those of others
-// are missing. NCCL then aborts its communicator. The GPUs go on with arbitrary data in the tensors, so the
-// results must not be used.
+// When a collective times out, each rank of the job writes numbers to the stores of its groups: for each
+// group, how many of the group's collectives the rank has entered. If a rank's number is smaller than the
+// number of another rank, the rank with the smaller number is missing. NCCL then aborts its communicator. The
+// GPUs go on with arbitrary data in the tensors, so the results must not be used.
 //
 // If a rank finds that a group has been given up, it writes this to the group's store. The members that were
 // not in the collective look into the store after the timeout, at most once per second. If the group has been
@@ -58,8 +58,8 @@ std::string describe_absent(const NcclGroup& group, const std::vector<std::optio
 // any_nccl_failure() returns a description of a failure in any group. Both return "" if nothing has failed.
 std::string nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend);
 std::string any_nccl_failure();
-// Call it when the group is destroyed. NCCL can have given up a part of the group on this rank. Then this
-// function remembers the reason, unless nccl_failure_of() has already reported the reason.
+// Call it when the group is destroyed, for each of its backends. If NCCL has given up the backend on this
+// rank, this function remembers the reason, unless nccl_failure_of() has already reported the reason.
 void note_nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend);
 // Returns the first failure that was remembered; "" if there is none.
 std::string noted_nccl_failure();

@@ -69,7 +69,8 @@ class RecordWriter : public c10d::DebugInfoWriter {
   void (*on_timeout_)();
 };
 
-// Returns the path with which torch begins the names of the files for its records.
+// torch writes its records to one file for each rank. The path of such a file is the text that this function
+// returns, followed by the rank.
 std::string record_prefix() {
   for (const char* name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"})
     if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;

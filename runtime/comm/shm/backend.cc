@@ -583,8 +583,9 @@ c10::intrusive_ptr<c10d::Backend> make_shm(const c10::intrusive_ptr<c10d::Store>
       throw std::invalid_argument(member.error().message());
     throw std::runtime_error(fmt::format("backend 'shm': {}", member.error().message()));
   }
-  // A callback of a future can release the last reference to the group. If it does so on the member's own
-  // thread, another thread destroys the member, because the member's own thread must not do that.
+  // A callback of a future can release the last reference to the group. The group then destroys its
+  // shm::Member. The callback may run on the member's own thread, which must not destroy the member. In this
+  // case, a new thread destroys it.
   const auto let_go = [](shm::Member* last) {
     if (last->is_own_thread())
       std::thread([last] { delete last; }).detach();

@@ -83,9 +83,9 @@ struct PieceOfSum {
   void lay_down(std::size_t begin, std::size_t end) const { copy(mine(), data, begin, end); }
   void fetch(std::size_t begin, std::size_t end) const { copy(data, mine(), begin, end); }
 
-  // Adds up this rank's share of all ranks' inputs. The sums are written over the other ranks' inputs in
-  // their buffers, and those ranks fetch them from there. If there were separate buffers for the sums, twice
-  // as many cache lines would move between processors.
+  // Adds up this rank's share of all ranks' inputs. This rank writes the sums into the buffers of the other
+  // ranks, over their inputs. Each of these ranks fetches the sums from its own buffer. If there were
+  // separate buffers for the sums, twice as many cache lines would move between processors.
   void add_up() const {
     const Range own = share(count, how.element_bytes, board.rank, board.ranks);
     std::vector<const std::byte*> from;

@@ -1,10 +1,11 @@
 // Sends messages between this rank and the other ranks of a group on one host. The messages go through the
 // pipes of the group's segment.
 //
-// If a message fits into the free space of its pipe, it is sent at once, even if the receiver has not asked
-// for it. If nobody asks for it, it stays in the pipe. If the receiver first asks for a later message from
-// the same rank, it moves the earlier message out of the pipe, into its own memory. Between two ranks,
-// messages with the same tag keep their order. Only one thread at a time can use a Messages.
+// If a message fits into the free space of its pipe, the sender writes it at once, even if the receiver has
+// not asked for it. The message stays in the pipe until the receiver asks for a message from that rank. If
+// the receiver asks for a later message first, it moves the earlier message out of the pipe into its own
+// memory. Between two ranks, messages with the same tag keep their order. Only one thread at a time can use a
+// Messages.
 #pragma once
 
 #include <deque>

@@ -22,7 +22,8 @@
 
 namespace muster {
 
-// Returns the unpacked contents of a file, from the beginning to the end. It has no buffer for them.
+// Returns the unpacked contents of a file, from the beginning to the end. A ByteSource does not buffer these
+// contents.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;

@@ -155,8 +155,8 @@ ListedNumbers numbers_of(const ColumnOfRow& column) {
   ListedNumbers numbers{.sizes = {}, .first = column.cell, .count = 1};
   while (is_list(*numbers.first.column)) {
     ArrowCell each = numbers.first;
-    // If an array has no lists, it may also have no offsets. Then each.first() and each.count() can only be
-    // called for lists of a fixed size.
+    // If there are no lists, the array may also have no offsets. each.first() and each.count() read the
+    // offsets, unless the lists have a fixed size. So without lists, this code does not call them.
     const bool has_offsets = numbers.count > 0 || each.column->kind == ArrowKind::kFixedList;
     const ArrowCell inner =
         has_offsets

@@ -175,9 +175,9 @@ Status TarReader::read_gnu_map(const Header& header, const std::string& name) {
   return {};
 }
 
-// Reads the map of a sparse file, as pax writes it: text in front of the contents that fills whole blocks.
-// Each line of the text has one number. The first number is the number of pieces. Then come the beginning and
-// the size of each piece.
+// Reads the map of a sparse file, as pax writes it. The map is a text in front of the file's contents. It is
+// padded to whole blocks. Each line of the text has one number. The first number is the number of pieces.
+// Then come the beginning and the size of each piece.
 Status TarReader::read_pax_map(SparseMap& sparse, const std::string& name) {
   const auto damaged = [&] {
     return corrupt(fmt::format("the map of the sparse file {} is damaged", one_line(name)));

@@ -19,8 +19,8 @@ struct TokenFile {
   const std::byte* tokens = nullptr;
   at::ScalarType dtype = at::ScalarType::UInt16;
   std::int64_t count = 0;
-  // For each document, the number of its first token. After the last document, there is `count`. A file
-  // without boundaries is one document.
+  // For each document, the number of its first token. After these numbers, the last element is `count`. A
+  // file without boundaries is one document.
   std::vector<std::int64_t> documents;
 };
 

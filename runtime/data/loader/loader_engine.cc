@@ -41,8 +41,8 @@ namespace {
 
 constexpr int kDefaultPrefetchFactor = 2;
 
-// Returns how a state divides the data into batches. An example is "3 ranks x 32". `ranks` is the text after
-// the number of ranks: " ranks" or nothing.
+// Returns a text that says how a state divides the data into batches: "3 ranks x 32", or "3 x 32" if `ranks`
+// is "". `ranks` is what follows the number of ranks: " ranks" or "".
 std::string cut_of(const DataLoaderState& state, std::string_view ranks) {
   if (state.global_batch_size > 0)
     return fmt::format("a global batch of {} on {}{}", state.global_batch_size, state.ranks, ranks);

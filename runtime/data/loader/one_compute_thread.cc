@@ -21,7 +21,8 @@ void set_threads(int count) {
 }  // namespace
 
 // When at::get_num_threads() is called for the first time in a new thread, LibTorch sets the number of
-// threads to its own value. So it is called before set_threads(1). Otherwise it could later replace the 1.
+// threads to its own value. So this constructor calls it before set_threads(1). Otherwise a later call of
+// at::get_num_threads() could replace the 1.
 OneComputeThread::OneComputeThread() : before_(at::get_num_threads()) {
   set_threads(1);
 }

@@ -33,8 +33,8 @@ ElasticSampler::ElasticSampler(std::shared_ptr<const BatchSamplerBase> batches, 
     check_largest(std::min(even->batch_size(), even->entries()));
 }
 
-// Returns this rank's part of a batch. The batch has `of_all` samples on all ranks together, and begins at
-// place `first` of the order of the epoch. `index` returns the index in the dataset of the sample at a place.
+// Returns this rank's part of a batch. The whole batch, over all ranks, has `of_all` samples. It begins at
+// place `first` of the epoch's order. `index` turns a place in this order into an index of the dataset.
 PlannedBatch ElasticSampler::share(std::int64_t first, std::int64_t of_all,
                                    const std::function<std::int64_t(std::int64_t place)>& index) const {
   const Range mine = range_in(of_all);

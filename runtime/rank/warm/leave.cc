@@ -75,8 +75,9 @@ Objects* unfinished = nullptr;  // never destroyed; the last one is the next
 
 // Returns true for a library whose destructors are left out at the end of the process. These are LibTorch's
 // own libraries, and those libraries of CUDA whose destructors take long. NVIDIA's destructors change nothing
-// outside of the process. A library is LibTorch's own if it has such a name and is in LibTorch's folder: the
-// folder can have other libraries, and libraries elsewhere can have such names.
+// outside of the process. A library is LibTorch's own if its name is in kOfTorch and it is in LibTorch's
+// folder. The name alone is not enough, and the folder alone is not enough either: other libraries can be in
+// this folder, and libraries in other folders can have such names.
 bool is_left_behind(const Loaded& object, std::string_view torch_folder) {
   const auto starts = [&object](std::string_view start) { return object.name().starts_with(start); };
   constexpr std::string_view kOfTorch[] = {"libc10.", "libc10_", "libtorch.", "libtorch_"};
@@ -120,7 +121,8 @@ void leave(int status, void* /*unused*/) {
     unfinished->pop_back();
     finish(object);
   }
-  // LibTorch's libraries have a share in libstdc++'s streams, so libstdc++ has not flushed them.
+  // LibTorch's libraries also use libstdc++'s streams. libstdc++ flushes the streams when their last user's
+  // destructors have run. LibTorch's destructors do not run, so this code flushes the streams.
   flush(std::cout);
   flush(std::clog);
   flush(std::wcout);
@@ -129,7 +131,7 @@ void leave(int status, void* /*unused*/) {
   _exit(status);
 }
 
-// Before all other constructors of the program.
+// This constructor runs before all other constructors of the program.
 [[gnu::constructor(101)]] void register_leave() {
   on_exit(leave, nullptr);
 }

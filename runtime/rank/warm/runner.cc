@@ -19,8 +19,8 @@ extern "C" [[gnu::visibility("default")]] int muster_serve_as_template(void (*be
   return static_cast<int>(muster::warm::serve_as_template({before, in_parent, in_child}, &own_arguments()));
 }
 
-// Returns an argument of the worker's own, by its place after the program's name. After the last argument,
-// returns a null pointer.
+// A worker can have arguments of its own. Returns the argument at place `index`. Place 0 is the first
+// argument after the program's name. If there is no argument at this place, returns a null pointer.
 extern "C" [[gnu::visibility("default")]] const char* muster_worker_argument(int index) {
   const auto& arguments = own_arguments();
   const auto at = static_cast<std::size_t>(index);

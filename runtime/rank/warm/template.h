@@ -24,10 +24,11 @@ enum class Serving {
   kForkedWithArguments,  // as kForked, and the worker has arguments of its own
 };
 
-// If the process is not a template, this function returns at once. In a template it never returns: it forks
-// workers for the agent, until the agent is gone. In each forked worker it returns. A worker can have other
-// arguments than the template. Then `arguments` gets the words that follow the program's name. If `arguments`
-// is null, the agent executes such a worker instead of asking for a fork.
+// If the process is not a template, this function returns at once. In a template, this function forks workers
+// for the agent. When the agent is gone, it ends the template, so it never returns in the template process.
+// But it returns in each worker that it has forked. A worker can have other arguments than the template. Then
+// `arguments` gets the words that follow the program's name. If `arguments` is null, the agent executes such
+// a worker instead of asking for a fork.
 Serving serve_as_template(const ForkHooks& hooks = {}, std::vector<std::string>* arguments = nullptr);
 
 }  // namespace muster::warm

@@ -60,7 +60,7 @@ struct CheckpointerOptions {
   // limit, it is written while training continues. If it is larger, it is written in pieces, and training
   // waits.
   std::uint64_t staging_bytes = std::uint64_t{16} << 30;
-  // After rank 0 has written its own file, it waits for the other ranks' files for this time.
+  // When rank 0 has written its own file, it waits at most this long for the files of the other ranks.
   std::chrono::milliseconds commit_timeout = std::chrono::minutes(5);
   // At a save, the other ranks wait at most this long for rank 0 to write its own file. restore() waits at
   // most this long for each rank to read its state.

@@ -59,8 +59,9 @@ void reduce_scatter_tensor(const Group& group, const at::Tensor& output, const a
 // tensors can have different shapes.
 std::vector<at::Tensor> all_to_all(const Group& group, const std::vector<at::Tensor>& inputs);
 // As all_to_all(), but the parts are in two tensors. `input` has the parts to send, one after the other along
-// the first dimension. `output` gets the received parts in the same way. The lists have the sizes of the
-// parts. If a list is empty, its parts are equal.
+// the first dimension. `output` gets the received parts in the same way. output_split_sizes and
+// input_split_sizes have the sizes of the parts. If one of these lists is empty, all parts of its tensor have
+// the same size.
 void all_to_all_single(const Group& group, const at::Tensor& output, const at::Tensor& input,
                        const std::vector<std::int64_t>& output_split_sizes = {},
                        const std::vector<std::int64_t>& input_split_sizes = {});
@@ -113,8 +114,8 @@ std::string recv_object(const Group& group, int src, int tag = 0);
 
 namespace detail {
 
-// nlohmann::json is such a type. The concept does not name it, because programs that send no JSON need not
-// have its header.
+// A type with the functions of nlohmann::json. The concept does not name nlohmann::json, because programs
+// that send no JSON need not have its header.
 template <class Value>
 concept JsonValue = requires(const Value& value, const std::string& bytes) {
   Value::to_cbor(value);

@@ -69,7 +69,7 @@ class Group {
   c10::Device device() const;  // the job's
   // process_group() and store() throw std::logic_error on a rank that is not a member.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const;
-  // The store has only keys of this group in this attempt.
+  // The group's part of the job's store. Other groups and other attempts do not see the keys in it.
   const c10::intrusive_ptr<c10d::Store>& store() const;
 
  private:

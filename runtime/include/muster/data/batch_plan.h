@@ -38,8 +38,8 @@ struct PlannedBatch {
 // tables. Several threads can use it at once.
 class BatchPlan {
  public:
-  // `batch` returns the batch with the number that it gets, from 0 to `size - 1`. `consumed_before` computes
-  // the result of the member function consumed_before().
+  // batch(n) returns the batch with number n, from 0 to `size - 1`. `consumed_before` computes the result of
+  // the member function consumed_before().
   BatchPlan(std::int64_t size, std::function<PlannedBatch(std::int64_t number)> batch,
             std::function<std::int64_t(std::int64_t number)> consumed_before);
 

@@ -46,7 +46,7 @@ struct BucketBatchSamplerOptions {
   // A batch has as many examples as both limits allow. At least one limit must be given.
   std::optional<std::int64_t> batch_size = std::nullopt;  // examples
   std::optional<std::int64_t> max_tokens = std::nullopt;  // examples * length of the longest: padding counts
-  // If a batch has more examples than multiple_of, their number is rounded down to a multiple of it. Set
+  // If a batch has more examples than multiple_of, its size is rounded down to a multiple of multiple_of. Set
   // multiple_of to the number of ranks (or to 12 for 2, 3, 4 or 6 ranks). All ranks then get equal shares, of
   // at most `max_tokens / ranks` tokens unless a single example is longer.
   std::int64_t multiple_of = 1;

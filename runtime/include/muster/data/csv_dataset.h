@@ -25,8 +25,8 @@ struct CsvDatasetOptions {
   // true: the first line has the names of the columns. false: the names are "0", "1", "2", ...
   bool header = true;
   char separator = ',';
-  // Columns that contain words, by their names. Each has a list of its words. A word is replaced by its place
-  // in the list, from 0.
+  // For each column that contains words: the column's name, and the list of its words. A word is replaced by
+  // its place in the list, from 0.
   std::map<std::string, std::vector<std::string>> categories = {};
   // If a data field is empty or in na_values, it is read as this value, such as NaN. Without this value such
   // a field is an error, except "nan" in a column of floats. A missing label is always an error.

@@ -159,8 +159,7 @@ class DataLoader : public AnyDataLoader {
   // Loops over all batches from the loader's place to the end of epoch `count - 1`. If the loader is already
   // at that end, the loop has no batches. So a second loop over epochs(1) is empty, and an evaluation should
   // loop over the loader itself. The first dimension of a batch is the batch size; an epoch's last batch can
-  // be smaller. If `count` is
-  // negative, the loop throws std::invalid_argument.
+  // be smaller. If `count` is negative, the loop throws std::invalid_argument.
   Epochs epochs(std::int64_t count) { return {this, count}; }
   // Loops over one epoch, from its beginning or from the place that load_state() has set.
   Iterator begin() { return {this, engine_.begin_pass()}; }

@@ -30,9 +30,9 @@ struct DataLoaderOptions {
   // an exception: its order is already this rank's part, so the loader does not divide it, and uses the
   // uneven_ranks of the sampler. If `sampler` is set, shuffle must not be set.
   std::shared_ptr<const Sampler> sampler = nullptr;
-  // The source of batches, over all ranks. The loader divides each of its batches among the ranks. If it is
-  // set, batch_size, shuffle, sampler and drop_last must not be set. The loader checks the batches of an
-  // epoch when the epoch begins.
+  // The source of batches, over all ranks. The loader divides each of its batches among the ranks. If
+  // `batch_sampler` is set, batch_size, shuffle, sampler and drop_last must not be set. The loader checks the
+  // batches of an epoch when the epoch begins.
   std::shared_ptr<const BatchSamplerBase> batch_sampler = nullptr;
   int num_workers = 0;      // threads; 0 loads in the training thread
   bool pin_memory = false;  // page-locked batches, for faster copies to a GPU; without a GPU it has no effect

@@ -55,7 +55,8 @@ namespace detail {
 
 // The loader calls set_worker_info() to set what get_worker_info() returns in this thread.
 void set_worker_info(const WorkerInfo& info);
-// While a ReadBatch exists, this thread reads a batch whose samples have these places in the epoch's order.
+// While a ReadBatch exists, this thread reads one batch. `places` has the places of the batch's samples in
+// the order of the epoch.
 class [[nodiscard]] ReadBatch {
  public:
   ReadBatch(std::uint64_t loader_seed, std::int64_t epoch, std::span<const std::int64_t> places);

@@ -27,7 +27,7 @@ class SavedState;
 
 struct PowerSGDOptions {
   std::int64_t matrix_approximation_rank = 1;
-  // Before this step, whole gradients are sent.
+  // The number of steps at the start in which gradients are sent whole, without compression.
   std::int64_t start_powerSGD_iter = 1000;  // NOLINT(readability-identifier-naming)
   double min_compression_rate = 2;          // a matrix that would be compressed less is sent whole
   bool use_error_feedback = true;

@@ -106,12 +106,12 @@ class PipelineLayers {
     for (const NamedLayer& layer : layers) add(layer.name, layer.build);
   }
 
-  // Adds a layer: a module, or a function that makes one. The function can take a muster::SharedModules&.
-  // The model's parameters are named `name`, a dot, and the parameter's name in the module:
-  // "layer1.0.weight". A dot in `name` makes nested modules. If `name` is empty, the parameters belong to the
-  // model itself. Throws std::invalid_argument if one layer's name lies inside another's ("a.b" in "a"). Two
-  // layers can have the same name only if they are the same module, or if functions with a SharedModules&
-  // make them.
+  // Adds a layer: a module, or a function that makes one. The function can take a muster::SharedModules&. The
+  // model's parameters are named `name`, a dot, and the parameter's name in the module: "layer1.0.weight". A
+  // dot in `name` makes nested modules. If `name` is empty, the parameters belong to the model itself. Throws
+  // std::invalid_argument if a layer's name begins with the name of another layer and a dot ("a.b" and "a").
+  // Two layers can have the same name only if they are the same module, or if they are made by functions that
+  // take a SharedModules&.
   template <class Layer>
   void add(const std::string& name, Layer layer) {
     if constexpr (detail::IsModel<Layer> || std::is_same_v<Layer, torch::nn::AnyModule>)

@@ -50,9 +50,9 @@ struct PipelineOptions {
   std::optional<Group> replicas = std::nullopt;
   // Seeds the random numbers of layers. Replicas draw different numbers.
   std::uint64_t seed = 0;
-  // Names of parameters that several stages have. A parameter's copies start equal, and each copy gets the
-  // sum of their gradients. Parameters of SharedModules (pipeline_layers.h) need not be listed. No other
-  // parameter can be in two stages under one name.
+  // Names of parameters that several stages have. The copies of such a parameter start equal. Each copy gets
+  // the sum of all copies' gradients. Parameters of SharedModules (pipeline_layers.h) need not be listed. No
+  // other parameter can be in two stages under one name.
   std::vector<std::string> tied_weights{};
 };
 

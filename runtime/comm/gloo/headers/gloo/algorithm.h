@@ -1,4 +1,4 @@
-// Replaces Gloo's header of this name, which is not part of any build of torch.
+// Replaces Gloo's header gloo/algorithm.h, because no build of torch contains that header.
 //
-// ProcessGroupGloo.hpp includes it, but uses nothing from it.
+// ProcessGroupGloo.hpp includes this header, but uses nothing from it.
 #pragma once

@@ -1,6 +1,6 @@
-// Replaces Gloo's header of this name, which is not part of any build of torch. ProcessGroupGloo.hpp keeps
-// contexts only by shared_ptr, and the code for them is in libtorch_cpu. So the layout of the class here is
-// never used. Do not call setTimeout(): this header only declares it.
+// Replaces Gloo's header gloo/context.h, because no build of torch contains that header. ProcessGroupGloo.hpp
+// only keeps shared_ptrs to contexts, and the code of the real class is in libtorch_cpu. So the layout of the
+// class in this header is never used. Do not call setTimeout(): this header only declares it.
 #pragma once
 
 #include <chrono>

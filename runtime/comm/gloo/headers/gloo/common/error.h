@@ -1,4 +1,4 @@
-// Replaces Gloo's header of this name, which is not part of any build of torch.
+// Replaces Gloo's header gloo/common/error.h, because no build of torch contains that header.
 //
 // ProcessGroupGloo.hpp includes it, but uses nothing from it.
 #pragma once

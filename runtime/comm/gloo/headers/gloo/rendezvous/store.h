@@ -1,6 +1,6 @@
-// Replaces Gloo's header of this name, which is not part of any build of torch. It declares the functions
-// that ProcessGroupGloo::GlooStore overrides. Objects of that class are created only by code in libtorch_cpu.
-// So the functions can have any order here.
+// Replaces Gloo's header gloo/rendezvous/store.h, because no build of torch contains that header. This header
+// declares the functions that ProcessGroupGloo::GlooStore overrides. Objects of that class are created only
+// by code in libtorch_cpu. So the functions can have any order here.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,6 @@
-// Replaces Gloo's header of this name, which is not part of any build of torch.
+// Replaces Gloo's header gloo/transport/device.h, because no build of torch contains that header.
 //
-// Functions in libtorch_cpu return devices and take them back. They do so only by shared_ptr. Muster never
-// creates a buffer.
+// Functions in libtorch_cpu return and take devices, but only as shared_ptrs. Muster never creates a buffer.
 #pragma once
 
 namespace gloo::transport {
