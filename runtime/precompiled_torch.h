@@ -1,7 +1,7 @@
 // Include this file only in the precompiled header of torch. torch's headers use virtual functions of the
 // class templates below. Unless the precompiled header calls the functions, Clang instantiates them in each
-// file that uses it, which takes two seconds. Compile an empty file with -ftime-trace to see which functions
-// are still instantiated there (PerformPendingInstantiations).
+// file that uses the precompiled header. That takes two seconds a file. Compile an empty file with
+// -ftime-trace to see which functions Clang still instantiates in it (PerformPendingInstantiations).
 #pragma once
 
 #ifdef __clang__

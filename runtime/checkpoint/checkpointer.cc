@@ -221,7 +221,7 @@ Expected<RankFile> Checkpointer::State::agree(TrainState& state) {
 }
 
 // Collects the state of all parts. It saves all parts, even if one of them fails. The reason is that a part
-// can use collectives: if this rank left them out, the other ranks would wait in them.
+// can use collectives. If this rank left out such a part, the other ranks would wait in its collectives.
 Expected<SavedState> Checkpointer::State::gather(TrainState& state) const {
   SavedState saved;
   Status gathered;

@@ -146,8 +146,8 @@ class ModelLoading {
         why = loaded.error().message();
         log::warning("load_model: cannot use the checkpoint of step {}: {}", entry.id.step, why);
       }
-      // If there is now a newer checkpoint, tries again. A training that still runs may have written it, and
-      // may have removed those that were tried here.
+      // If there is now a newer checkpoint, this code tries again. A training that still runs may have
+      // written the newer checkpoint, and may have removed the checkpoints that this code has tried.
       if (candidates(directory_).front().id == entries.front().id)
         throw std::runtime_error(
             fmt::format("load_model: no checkpoint in {} can be used; the last: {}", directory_.path(), why));

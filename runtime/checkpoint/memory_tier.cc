@@ -163,7 +163,8 @@ Status MemoryTier::map(Slot& slot) const {
   if (!memory) return std::unexpected(memory.error());
   slot.memory = *std::move(memory);
   if (job_.device().is_cuda()) {
-    // Selects the GPU: this can run on the background thread, where CUDA would use the first GPU.
+    // Selects the job's GPU: this function can run on the background thread, where CUDA would use the first
+    // GPU.
     const c10::DeviceGuard guard(job_.device());
     lock_pages(slot.memory);
   }

@@ -87,8 +87,8 @@ class Stager {
     }
   }
 
-  // `bytes` is data for the file, which begins at `offset` in the file. A part of it belongs into `room`.
-  // add_bytes() adds this part to `pieces_`.
+  // `bytes` is data that will be at `offset` in the file. `room` has the memory for a part of the file.
+  // add_bytes() finds the part of the data that belongs in this memory, and adds it to `pieces_`.
   void add_bytes(const Staging::Room& room, std::uint64_t offset, const std::byte* bytes,
                  std::uint64_t size) {
     std::uint64_t at = std::max(offset, room.offset);

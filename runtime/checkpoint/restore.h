@@ -2,10 +2,10 @@
 // other ranks can use it, too, all ranks load it. Otherwise rank 0 proposes the next one.
 //
 // Call restore_newest() on the training thread. Each rank first checks that the checkpoint has everything
-// that the rank's state needs. Only when all ranks have checked this do they change their states. There is
-// one exception: an object with save() and load() takes its values during the check. Then the ranks read the
-// tensors into their states, and verify the bytes while they read. So if bytes turn out to be damaged, part
-// of the state has already changed, and another checkpoint must be loaded.
+// that the rank's state needs. The ranks change their states only after all of them have found everything.
+// There is one exception: an object with save() and load() takes its values during the check. Then the ranks
+// read the tensors into their states, and verify the bytes while they read. So if bytes turn out to be
+// damaged, part of the state has already changed, and another checkpoint must be loaded.
 #pragma once
 
 #include <chrono>

@@ -86,8 +86,8 @@ Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes) {
   return populated(*std::move(memory));
 }
 
-// Locks the pages with CUDA's functions, which return 0 on success. It looks for them in the CUDA library
-// that torch has loaded. If there is none, it does nothing.
+// Locks the pages with CUDA's functions, which return 0 on success. These functions are in the CUDA library
+// that torch has loaded. If torch has loaded no CUDA library, this function does nothing.
 void lock_pages(StagingMemory& memory) {
   using Register = int(void* address, std::size_t size_bytes, unsigned flags);
   using Unregister = int(void* address);

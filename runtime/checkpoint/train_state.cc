@@ -65,8 +65,8 @@ class StagesPart : public StatePart {
     to.own(std::string(kBuffers), at::scalar_tensor(buffers(), at::kLong));
   }
   // Each replica of the pipeline has its own buffers. If the program divides the model into the same stages
-  // as before, each rank loads the buffers that it saved. Otherwise all ranks load the buffers of one
-  // replica, because a rank could else mix the buffers of two replicas.
+  // as before, each rank loads the buffers that it saved. With other stages, a rank that loads buffers of
+  // several ranks could mix the buffers of two replicas. So then all ranks load the buffers of one replica.
   void check(LoadedState& from) override {
     const bool same_cut = has_own_of_these(from);
     for_each([&](const std::string& name, const at::Tensor& tensor, bool is_buffer) {
@@ -157,8 +157,8 @@ class LoaderPart : public StatePart {
       throw std::invalid_argument(fmt::format("its {} is not a position in the data", shards_key()));
     const DataLoaderState here = loader_.state();
     parsed.shards = all.size(0);
-    // If the number of shards has changed, all shards are kept here. The loader then decides whether it can
-    // go on.
+    // If the number of shards has changed, this code keeps the rows of all shards. The loader then decides
+    // whether it can go on.
     const bool known = parsed.shards == here.shards;
     parsed.first_shard = known ? here.first_shard : 0;
     const at::Tensor mine =

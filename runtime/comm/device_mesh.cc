@@ -98,8 +98,8 @@ DeviceMesh init_device_mesh(const Job& job, const std::vector<int>& mesh_shape,
     for (others[dim] = 0; others[dim] < mesh_shape[dim]; ++others[dim])
       line.push_back(place_of(others, mesh_shape));
     others[dim] = 0;
-    // There are several lines along this dimension, and each of them gets a number. `index` is this number.
-    // It is the place of the line in a mesh that does not have this dimension.
+    // The mesh has several lines of ranks along this dimension. `index` is the number of this rank's line. It
+    // is the place of the line in a mesh that has all other dimensions.
     std::vector<int> rest = mesh_shape;
     rest[dim] = 1;
     const int index = place_of(others, rest);

@@ -52,7 +52,7 @@ c10::intrusive_ptr<c10d::Store> connect_again(const c10::intrusive_ptr<c10d::Sto
 std::int64_t calls_of_who_left(c10d::Store& store, int rank);
 // The cause of an error can become visible late. A process closes its connections shortly before it ends. And
 // a rank that has failed tells this to the others only after some time. So callers look for the cause several
-// times, with these pauses between.
+// times, and make these pauses in between.
 constexpr std::array<std::chrono::milliseconds, 5> kPauses{
     {std::chrono::milliseconds(50), std::chrono::milliseconds(100), std::chrono::milliseconds(200),
      std::chrono::milliseconds(400), std::chrono::milliseconds(800)}};

@@ -1,7 +1,7 @@
 // Creates the store, the device and the process group of a world.
 //
-// The functions return when the ranks that they need are present. The objects that they return live as long
-// as the caller keeps them.
+// A function that needs other ranks waits until these ranks are present. The objects that the functions
+// return live as long as the caller keeps them.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -17,8 +17,8 @@ double median_of(std::vector<double> values);
 
 class PipelineTimes {
  public:
-  // Records an instruction that ends now. `input_at` is only for a whole backward pass. It is the time at
-  // which the gradient of the input was ready.
+  // Records an instruction that ends now. Give `input_at` for a backward pass that computes all gradients in
+  // one instruction. It is the time at which the gradient of the input was ready.
   void add(const Instruction& instruction, TimePoint begin, TimePoint input_at = {});
   void clear() { computed_.clear(); }
   // Returns the time between `begin` and `end` in which this rank did not compute.

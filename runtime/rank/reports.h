@@ -3,10 +3,10 @@
 //
 // Each datagram has one object: {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":"..."}, at most
 // 4 KiB. Sending never fails for the caller, and blocks only when the worker is about to end. If the socket
-// is full, reports that a later one replaces (steps, heartbeats, sections, profiles) are dropped; all others,
-// metrics too, are kept until the agent takes them. A thread ("muster-heart") runs from construction to
-// destruction. It sends hello, a heartbeat with the newest step and section every second, and a profile every
-// ten seconds; sends kept reports again; and obeys orders: it writes all threads' stacks, and records a
+// is full, reports that a later report replaces (steps, heartbeats, sections, profiles) are dropped; all
+// others, metrics too, are kept until the agent takes them. A thread ("muster-heart") runs from construction
+// to destruction. It sends hello, a heartbeat with the newest step and section every second, and a profile
+// every ten seconds; sends kept reports again; and obeys orders: it writes all threads' stacks, and records a
 // notice of preemption. Any thread can call the functions.
 #pragma once
 

@@ -270,8 +270,8 @@ Status RunRecords::cut() {
       if (mark_.sizes.empty() || !name.starts_with(kEvents)) {
         others.push_back(name);
       } else if (name.ends_with(mark_.run)) {
-        // The name shows that another process has continued the run from the same mark. Its file is removed,
-        // because this process writes the same rows again.
+        // The name shows that another process has continued the run from the same mark. The file of that
+        // process is removed, because this process writes the same rows again.
         if (Status removed = remove(name); !removed) return removed;
       }
       continue;

@@ -8,7 +8,7 @@
 // the same time. (R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004. But here each
 // rank sends messages to every other rank.)
 //
-// As in MPI, all ranks must pass data of the same size. Nothing checks this. This code does not use torch.
+// As in MPI, all ranks must pass data of the same size. This is not checked. This code does not use torch.
 #pragma once
 
 #include <cstddef>

@@ -66,7 +66,7 @@ using ChannelPtr = std::shared_ptr<Channel>;
 using Requests = std::vector<MPI_Request>;
 
 // One call of a collective or a message. If the engine gives up the group of the call, MPI may still use the
-// call's memory. So the engine may never free such an Operation and its memory.
+// call's memory. So the engine keeps such an Operation and its memory, if necessary until the process ends.
 struct Operation {
   Operation() = default;
   Operation(const Operation&) = delete;

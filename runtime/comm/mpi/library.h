@@ -1,9 +1,9 @@
 // The MPI backend: all collectives and messages of c10d over Open MPI.
 //
-// Programs are not linked with MPI. Only libmuster_mpi.so is. It is loaded when a group with the backend
-// "mpi" is created. The ranks of MPI_COMM_WORLD must be the ranks of the job. CPU tensors are sent from their
-// own memory. CUDA tensors are sent through pinned memory. There is one exception: if Open MPI was built for
-// GPUs, messages of CUDA tensors are sent directly.
+// Programs are not linked with MPI. Only the library libmuster_mpi.so is linked with MPI. It is loaded when a
+// group with the backend "mpi" is created. The ranks of MPI_COMM_WORLD must be the ranks of the job. CPU
+// tensors are sent from their own memory. CUDA tensors are sent through pinned memory. There is one
+// exception: if Open MPI was built for GPUs, messages of CUDA tensors are sent directly.
 #pragma once
 
 #include <chrono>

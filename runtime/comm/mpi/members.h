@@ -19,8 +19,8 @@ void meet(const MpiRequest& request);
 // A member that waits in a collective writes the number of this collective to the store, under a key of its
 // own. Returns the key of the member at `place`.
 std::string waits_key(const std::string& prefix, int place);
-// Returns a text that names the members that do not wait in the collective `number`, as far as the store
-// knows. The text does not name the member at `place`. Returns "" if there are no such members.
+// Returns a text that names the members that have not written to the store that they wait in the collective
+// `number`. The member at `place` is left out. Returns "" if there are no such members.
 std::string missing(const c10::intrusive_ptr<c10d::Store>& store, const std::string& prefix,
                     const std::vector<int>& ranks, int place, std::int64_t number);
 

@@ -51,7 +51,7 @@ class Messages {
   };
   struct Peer {
     std::deque<std::shared_ptr<Message>> sends;
-    // When this rank last asked the peer to read more, this was the value of `taken` in the pipe.
+    // The value of `taken` in the pipe at the time when this rank last woke the peer to read more.
     std::uint64_t called_at = ~std::uint64_t{0};
     // If `open` is true, a part of a message has arrived. Its data goes to `into`. If `into` is null, it goes
     // to the last element of `stored`.

@@ -446,7 +446,8 @@ DataLoaderState LoaderEngine::state() const {
   return state;
 }
 
-// Returns a state with everything that does not depend on the place.
+// Returns a state for the place 0 of epoch 0. Everything else in the state comes from the options and the
+// dataset.
 DataLoaderState LoaderEngine::State::here() const {
   const DataLoaderOptions& options = loading->options;
   const bool per_rank = options.global_batch_size == 0 && !options.batch_sampler;

@@ -1,5 +1,5 @@
-// Checks that all stages of a pipeline read the same samples. The first stage reads a batch's inputs and the
-// last stage its targets, so both need the same batches.
+// Checks that all stages of a pipeline read the same samples. The first stage reads the inputs of a batch,
+// and the last stage reads the targets. So both stages must read the same batches.
 //
 // The functions do not use torch.
 #pragma once

@@ -14,9 +14,9 @@ struct ForkSafety {
   std::string unsafe;      // why not, as one clause; empty: it is safe
   std::vector<int> files;  // descriptors of regular files, which each fork must reopen()
 };
-// Returns whether the process can be forked. Before it looks, it ends the threads of the OpenMP pool. They
-// outlive the parallel region in which they worked, and a later region starts new ones. `own_fd` is the
-// template's socket.
+// Returns whether the process can be forked. Before this function looks, it ends the threads of the OpenMP
+// pool. Such threads outlive the parallel region in which they worked, and a later region starts new threads.
+// `own_fd` is the template's socket.
 ForkSafety check_fork_safety(int own_fd);
 
 // Processes that inherit a descriptor from the same fork share its offset. This function gives a descriptor

@@ -59,7 +59,8 @@ void append(Loaded& object, Objects& objects, Objects& order) {
 }
 
 // Calls the functions that a program or library has for the end of the process. One of these functions runs
-// the C++ destructors of the program or library, and the functions that it has registered with atexit().
+// the C++ destructors of the program or library, and the functions that the program or library has registered
+// with atexit().
 void finish(const Loaded& object) {
   using Function = void (*)();
   const auto* functions = reinterpret_cast<const Function*>(object.base + value_of(object, DT_FINI_ARRAY));

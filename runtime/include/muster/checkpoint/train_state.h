@@ -133,8 +133,9 @@ class TrainState {
   void add(const std::string& name, torch::optim::Optimizer& optimizer);
   void add(const std::string& name, AnyDataLoader& loader);
   // Adds an object of the program that has the functions save(SavedState&) and load(LoadedState&), such as a
-  // gradient scaler. load() requests tensors with fill(), and gets them filled later. It reads values with
-  // value() or number(). If a checkpoint is found to be damaged, load() is called again with another one.
+  // gradient scaler. load() requests tensors with fill(). The tensors are filled after load() has returned.
+  // load() reads values with value() or number(). If a checkpoint is found to be damaged, load() is called
+  // again with another checkpoint.
   void add(const std::string& name, std::unique_ptr<StatePart> part);
   template <detail::SavesItself Object>
     requires(!detail::IsModel<Object> && !std::derived_from<Object, torch::optim::Optimizer>)

@@ -24,9 +24,9 @@ class DeviceMesh {
   struct State;
   explicit DeviceMesh(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
-  // Returns a mesh that has only the dimensions `names`. It consists of those ranks that differ from this
-  // rank in no other dimension. The returned mesh uses the same groups as this mesh. Names must be in the
-  // order of the mesh. Throws std::invalid_argument for an unknown name.
+  // Returns a mesh that has only the dimensions `names`. Its ranks have the same place as this rank along all
+  // other dimensions. The returned mesh uses the same groups as this mesh. Names must be in the order of the
+  // mesh. Throws std::invalid_argument for an unknown name.
   template <class... Names>
   DeviceMesh operator[](const Names&... names) const {
     return slice({names...});

@@ -59,8 +59,9 @@ std::vector<at::Tensor> forward_tensors(Module& module, const std::vector<at::Te
   }
 }
 
-// A forward() accepts this type only if it takes arguments of any type, as that of torch::nn::Sequential
-// does. Such a forward() also compiles with a vector, even if the first layer does not take a vector.
+// A forward() accepts this type only if it takes arguments of any type. The forward() of
+// torch::nn::Sequential does. Such a forward() also compiles with a vector, even if the first layer does not
+// take a vector.
 struct Anything {};
 template <class Module>
 constexpr bool takes_vector() {
