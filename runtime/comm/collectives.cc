@@ -94,9 +94,9 @@ class Part {
     });
   }
 
-  // For CPU tensors, these functions set asyncOp to false. It says that the caller waits at once. The
-  // backends for CUDA tensors give asyncOp another meaning. So for CUDA tensors, these functions set it to
-  // true.
+  // For CPU tensors, these functions set asyncOp to false. This value tells the backend that the caller waits
+  // for the result at once. The backends for CUDA tensors give asyncOp another meaning. So for CUDA tensors,
+  // these functions set asyncOp to true.
   void all_reduce(at::Tensor row, ReduceOp op);
   void reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op);
   // All inputs must have the same shape. Gloo adds a list of inputs in one order, and the parts of a single

@@ -104,9 +104,9 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void look_at_stacks();
   // Reaps leftovers that have ended. It does not reap workers; watch() does that.
   void reap_leftovers();
-  // Returns whether this leftover is left alone for now. That is so if it is a Python resource tracker, and
-  // its time limit has not passed. A process that is just being executed may become a tracker. For such a
-  // process this returns false, and kill_late_trackers() decides about it later.
+  // Returns true if find() must leave this process out for now, because it is a Python resource tracker whose
+  // time limit has not passed. Returns false for a process that is still being executed, although it may
+  // become a tracker. So kill() does not kill such a process, and kill_late_trackers() looks at it again.
   bool spares(pid_t pid);
   void kill_late_trackers();
   void wait_for_trackers();
