@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 // This file is in a trial's checkpoint directory, and describes the exploit that the checkpoints came from:
 // the donor (another trial), the donor's step and parameters, and the number of this trial's run. A trial can
-// exploit the same donor twice while the donor is still at the same step. Then the two exploits may differ only
-// in the number of the run.
+// exploit the same donor twice while the donor is still at the same step. Then the two exploits may differ
+// only in the number of the run.
 constexpr const char* kExploitFile = "exploit.json";
 
 std::string text_of_exploit(const StartRun& start) {
