@@ -25,8 +25,8 @@ def run(*command, **options):
     return done.stdout
 
 
-def files_below(folder):
-    return {path.relative_to(folder) for path in folder.rglob("*") if "__pycache__" not in path.parts}
+def files_below(folder):  # pip leaves empty folders
+    return {path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir() and "__pycache__" not in path.parts}
 
 
 class Case(unittest.TestCase):
