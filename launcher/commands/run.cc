@@ -164,16 +164,12 @@ int run(const Invocation& invocation) {
   const UniqueFd signals = take_signals();
   auto prepared = prepare(invocation);
   if (!prepared) return prepared.error();
-  if (const int refused = refuse_program(*prepared, invocation); refused != 0) return refused;
+  if (const int missing = refuse_program(*prepared, invocation); missing != 0) return missing;
   const Options& options = prepared->request.options;
   if (options.dry_run) return print_plan(*prepared);
   std::vector<std::string> notices = prepared->request.notices;
-  if (auto use = last_use_of(options)) {
-    if (use->kind == CheckpointUse::Kind::kRefused)
-      return refuse(Error(ErrorCode::kFenced, fmt::format("--checkpoint-dir: {}: {}", use->text, kUseAdvice)),
-                    kExitUsage);
-    notices.push_back(std::move(use->text));
-  }
+  const int refused = settle_checkpoint_use(options, signals.get(), notices);
+  if (refused != 0) return refused;
   if (auto notice = core_notice(prepared->plan, prepared->machine, invocation.here.environment))
     notices.push_back(std::move(*notice));
   if (options.quiet) notices.clear();

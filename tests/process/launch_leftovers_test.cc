@@ -1,4 +1,5 @@
 // `launch` with processes of others, and with processes that cannot be killed.
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -6,6 +7,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <memory>
 #include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -166,6 +168,131 @@ TEST(LaunchLeftovers, ARankThatLeavesAFrozenProcessEndsWithZeroAndItIsNamed) {
   EXPECT_EQ(kill(std::stoi(pid), 0), 0) << "it is still held";
   group->write("freezer.state", "THAWED");
   EXPECT_TRUE(eventually([&] { return run.descendants().empty(); })) << "and then ends by the SIGKILL";
+}
+
+// The launcher of this job is killed, and its ranks run on. Each has written its pid.
+class LaunchAfterAKilledOne : public testing::Test {
+ protected:
+  // Each of the two ranks executes `first`, writes its pid and that of its child, and executes `then`.
+  std::unique_ptr<LaunchRun> killed_launch(const std::string& first,
+                                           const std::string& then = "exec sleep 1000") {
+    std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));
+    auto run = std::make_unique<LaunchRun>(
+        std::vector<std::string>{"--gpus-per-node", "2", "--grace", "1", "--checkpoint-dir", checkpoints,
+                                 "sh", "-c", first + " echo $$ $! >>" + pids + "; " + then});
+    EXPECT_TRUE(eventually([&] {
+      const std::string text = read_file(pids, 100).value_or("");
+      return std::ranges::count(text, '\n') == 2;
+    })) << run->err();
+    who = fmt::format("job {} (process {})", std::filesystem::path(run->job_directory()).filename().string(),
+                      run->pid());
+    run->signal(SIGKILL);
+    run->exit_code();
+    return run;
+  }
+  // Each of its ranks names the ranks of the killed launch that still run.
+  std::vector<std::string> next_launch() const {
+    return {"--checkpoint-dir", checkpoints, "sh", "-c",
+            "for pid in $(cat " + pids +
+                "); do grep -qs . /proc/$pid/cmdline && echo alive $pid; done; echo began"};
+  }
+  void expect_begins(LaunchRun& next) const {
+    EXPECT_EQ(next.exit_code(), 0) << next.err();
+    EXPECT_THAT(next.out(), HasSubstr("began"));
+    EXPECT_THAT(next.out(), testing::Not(HasSubstr("alive")));
+  }
+
+  ScratchDirectory scratch;
+  const std::string checkpoints = scratch / "c";
+  const std::string pids = scratch / "pids";
+  std::string who;
+};
+
+TEST_F(LaunchAfterAKilledOne, EndsItsRanksBeforeItsOwnBegin) {
+  const auto killed = killed_launch("");
+  const std::string line = fmt::format(
+      "{} was last used by {}, whose launcher is gone; launch first ends 2 processes of that job on this machine",
+      checkpoints, who);
+  LaunchRun check({"check", "--checkpoint-dir", checkpoints, "true"});
+  EXPECT_EQ(check.exit_code(), 0);
+  EXPECT_THAT(check.out(), HasSubstr("WARN  checkpoint use"));
+  EXPECT_THAT(check.out(), HasSubstr(line));
+  EXPECT_EQ(killed->agents().size(), 1U) << "the check has ended nothing";
+  LaunchRun next(next_launch());
+  expect_begins(next);
+  EXPECT_THAT(next.err(), HasSubstr("launch: " + line + "\n"));
+  EXPECT_TRUE(eventually([&] { return killed->descendants().empty(); })) << "its agent, too";
+  LaunchRun third(next_launch());
+  expect_begins(third);
+  EXPECT_THAT(third.err(), HasSubstr(", which has ended\n"));
+}
+
+// The first rank saves on TERM; the second ignores TERM.
+TEST_F(LaunchAfterAKilledOne, GivesItsRanksTheirGrace) {
+  const std::string saved = scratch / "saved";
+  const auto killed =
+      killed_launch("[ $RANK = 1 ] && trap '' TERM || trap 'echo x >" + saved + "; exit 0' TERM;",
+                    "while :; do sleep 0.02; done");
+  LaunchRun next(next_launch());
+  expect_begins(next);
+  EXPECT_TRUE(std::filesystem::exists(saved));
+}
+
+// Ranks end with their agent. Their children stay if the guardian is gone, too.
+TEST_F(LaunchAfterAKilledOne, EndsWhatTheAgentAndItsGuardianLeave) {
+  const auto killed = killed_launch("setsid sleep 1000 </dev/null >/dev/null 2>&1 &");
+  const pid_t agent = killed->agent_of(0);
+  ASSERT_NE(agent, 0);
+  for (const pid_t pid : killed->descendants()) {
+    if (read_file(fmt::format("/proc/{}/comm", pid), 64).value_or("") == "muster-guardian\n")
+      kill(pid, SIGKILL);
+  }
+  kill(agent, SIGKILL);
+  ASSERT_TRUE(eventually([&] { return killed->descendants().size() == 2; }));
+  LaunchRun next(next_launch());
+  expect_begins(next);
+}
+
+TEST_F(LaunchAfterAKilledOne, LeavesTheRanksOfALivingLaunchAlone) {
+  LaunchRun living({"--checkpoint-dir", scratch / "other", "sh", "-c", "echo ready; exec sleep 1000"});
+  ASSERT_TRUE(living.printed("ready"));
+  const std::string id = std::filesystem::path(living.job_directory()).filename();
+  // The program of that job has named the directory itself: its rank 0, which is gone, was the owner.
+  const auto killed = killed_launch("");
+  const std::string file = checkpoints + "/attempts/000001.json";
+  auto attempt = nlohmann::json::parse(read_file(file, 10000).value());
+  attempt["job"] = id;
+  std::filesystem::remove(file);
+  std::ofstream(file) << attempt.dump();
+  LaunchRun next({"--checkpoint-dir", checkpoints, "true"});
+  EXPECT_EQ(next.exit_code(), 0) << next.err();
+  EXPECT_THAT(next.err(), HasSubstr(fmt::format("job {}", id)));
+  EXPECT_THAT(next.err(), HasSubstr(", which has ended\n"));
+  living.signal(SIGINT);
+  EXPECT_EQ(living.exit_code(), 130) << living.err();
+}
+
+TEST_F(LaunchAfterAKilledOne, DoesNotBeginWhereItMayNotEndItsRanks) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const auto killed = killed_launch("");
+  const auto as_user = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--reuid", "65534", "--regid", "65534", "--clear-groups"});
+    words.insert(words.end(), {LAUNCH_PROGRAM, "--checkpoint-dir", checkpoints, "true"});
+    return words;
+  };
+  LaunchRun probe({"--reuid", "65534", LAUNCH_PROGRAM, "--version"}, {}, "/usr/bin/setpriv");
+  if (probe.exit_code() != 0) GTEST_SKIP() << "there is no such user, or it cannot reach launch";
+  LaunchRun other(as_user({}), {}, "/usr/bin/setpriv");
+  EXPECT_EQ(other.exit_code(), 2);
+  EXPECT_THAT(other.err(),
+              HasSubstr(fmt::format("whose launcher is gone; that user's agent (process {}) still runs: ",
+                                    killed->agent_of(0))));
+  LaunchRun seeing(as_user({"--inh-caps", "+sys_ptrace,+dac_read_search", "--ambient-caps",
+                            "+sys_ptrace,+dac_read_search"}),
+                   {}, "/usr/bin/setpriv");
+  EXPECT_EQ(seeing.exit_code(), 2);
+  EXPECT_THAT(seeing.err(), HasSubstr("(sleep, uid 0) cannot be killed: Operation not permitted (errno 1)"));
+  EXPECT_EQ(killed->agents().size(), 1U) << "nothing was ended";
 }
 
 }  // namespace
