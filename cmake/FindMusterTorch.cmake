@@ -95,12 +95,14 @@ if(MUSTER_TORCH_ROOT MATCHES "^(.*)/lib/python3[^/]*/(site|dist)-packages/torch$
 endif()
 
 # A wheel's CUDA libraries are in nvidia/*/lib next to it. Neither linker nor loader may take a CUDA toolkit's libraries instead: two NCCLs
-# in one process corrupt each other. So these folders come first in the run path.
+# in one process corrupt each other. So these folders come first in a program's run path. A library
+# needs none: its program has loaded LibTorch, whose libraries find the others.
 get_filename_component(_packages "${MUSTER_TORCH_ROOT}" DIRECTORY)
 file(GLOB _nvidia_libraries "${_packages}/nvidia/*/lib")
-set(_run_path "-Wl,-rpath,${MUSTER_TORCH_ROOT}/lib")
+set(_program $<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>)
+set(_run_path "$<${_program}:-Wl,-rpath,${MUSTER_TORCH_ROOT}/lib>")
 foreach(folder IN LISTS _nvidia_libraries)
-  list(APPEND _run_path "-Wl,-rpath,${folder}" "-Wl,-rpath-link,${folder}")
+  list(APPEND _run_path "$<${_program}:-Wl,-rpath,${folder}>" "-Wl,-rpath-link,${folder}")
 endforeach()
 
 set(_first_time TRUE)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <stdexcept>
@@ -49,6 +50,9 @@ Module load_nccl(bool visible, const char* name) {
     loaded.error = "a GPU is visible, but Muster was built with a LibTorch without CUDA";
     return loaded;
   }
+  // An installed library knows no folder of LibTorch. If this fails, the next load says why.
+  dlopen((std::filesystem::path(path_of_torch()).parent_path() / "libtorch_cuda.so").c_str(),
+         RTLD_NOW | RTLD_GLOBAL);
   loaded = load_module(name);
   if (loaded.handle == nullptr)
     loaded.error = "a GPU is visible, but its libraries cannot be loaded: " + loaded.error;
