@@ -1,21 +1,26 @@
-# cmake --install: the programs, the runtime with its public headers, and the package that find_package(Muster) reads.
+# cmake --install, by components:
+#   programs     launcher and agent, what they load, their man page and the shells' completions
+#   libraries    the libraries that a program with the runtime loads by name
+#   development  the runtime with its public headers, and what find_package(Muster) and pkg-config read
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 foreach(program IN ITEMS launch agent)
   if(TARGET ${program})
-    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
   endif()
 endforeach()
 
-install(TARGETS muster_tls muster_warm_library LIBRARY DESTINATION ${MUSTER_LIBRARY_FOLDER})
+install(TARGETS muster_tls muster_warm_library LIBRARY DESTINATION ${MUSTER_LIBRARY_FOLDER} COMPONENT programs)
 if(TARGET muster_pmix)
-  install(TARGETS muster_pmix LIBRARY DESTINATION ${MUSTER_LIBRARY_FOLDER})
+  install(TARGETS muster_pmix LIBRARY DESTINATION ${MUSTER_LIBRARY_FOLDER} COMPONENT programs)
 endif()
-install(FILES ${PROJECT_SOURCE_DIR}/runtime/rank/warm/warm_runner.py DESTINATION ${MUSTER_LIBRARY_FOLDER})
+install(FILES ${PROJECT_SOURCE_DIR}/runtime/rank/warm/warm_runner.py DESTINATION ${MUSTER_LIBRARY_FOLDER}
+  COMPONENT programs)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/muster COMPONENT programs)
 if(TARGET launch_texts)
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR})
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT programs)
 endif()
 
 # Lists our static libraries that `target` needs, in link order.
@@ -43,15 +48,16 @@ if(TARGET muster)
   endif()
   set(MUSTER_LIBRARIES "")
   muster_static_libraries(muster MUSTER_LIBRARIES)
-  install(TARGETS ${MUSTER_LIBRARIES} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS ${MUSTER_LIBRARIES} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
   foreach(library IN ITEMS muster_nccl muster_mpi muster_parquet)
     if(TARGET ${library})
-      install(TARGETS ${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+      install(TARGETS ${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libraries)
     endif()
   endforeach()
   # An object, not a library: no code uses its symbols, so a linker would not take it from a library.
-  install(FILES $<TARGET_OBJECTS:muster_warm_start> DESTINATION ${MUSTER_LIBRARY_FOLDER} RENAME warm_start.o)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(FILES $<TARGET_OBJECTS:muster_warm_start> DESTINATION ${MUSTER_LIBRARY_FOLDER} RENAME warm_start.o
+    COMPONENT development)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 
   # The optional libraries that a program with the runtime links. libtiff is not one of them: it is loaded by name.
   find_package(MusterImages REQUIRED OPTIONAL_COMPONENTS WebP)
@@ -67,5 +73,18 @@ if(TARGET muster)
   write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/MusterConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/package/MusterConfig.cmake ${CMAKE_BINARY_DIR}/package/MusterConfigVersion.cmake
     ${PROJECT_SOURCE_DIR}/cmake/FindMusterTorch.cmake ${PROJECT_SOURCE_DIR}/cmake/FindMusterImages.cmake
-    ${PROJECT_SOURCE_DIR}/cmake/FindMusterZstd.cmake DESTINATION ${package_directory})
+    ${PROJECT_SOURCE_DIR}/cmake/FindMusterZstd.cmake DESTINATION ${package_directory} COMPONENT development)
+
+  # The same for pkg-config. LibTorch has no file for pkg-config, so a user adds its flags.
+  list(TRANSFORM MUSTER_LIBRARIES PREPEND -l OUTPUT_VARIABLE MUSTER_PKGCONFIG_LIBRARIES)
+  list(JOIN MUSTER_PKGCONFIG_LIBRARIES " " MUSTER_PKGCONFIG_LIBRARIES)
+  set(MUSTER_PKGCONFIG_REQUIRES "zlib libjpeg libpng")
+  if(MusterImages_WebP_FOUND)
+    string(APPEND MUSTER_PKGCONFIG_REQUIRES " libwebpdemux libwebp")
+  endif()
+  if(MUSTER_HAS_ZSTD)
+    string(APPEND MUSTER_PKGCONFIG_REQUIRES " libzstd")
+  endif()
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/muster.pc.in ${CMAKE_BINARY_DIR}/package/muster.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/package/muster.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 endif()

@@ -56,10 +56,10 @@ context=$(realpath "$context")
 rm -rf "${context:?}"/{Dockerfile,muster,programs,scripts,libraries,cuda}
 
 mkdir -p "$context"/{programs/bin,scripts/lib/muster,libraries}
-installed=$(cmake --install "$build" --prefix "$context/muster" 2>&1) ||
+# install_component NAME: a component of cmake/install.cmake. `development` is only for compilers.
+install_component() { cmake --install "$build" --prefix "$context/muster" --component "$1" 2>&1; }
+installed=$(install_component programs && install_component libraries) ||
   die "cannot install $build, which may be a partial build, as ./dev demo makes: run ./dev build first ($(tr -s '\n ' ' ' <<<"$installed" | sed 's/.*CMake Error at [^ ]* ([^)]*): //; s/ *Call Stack.*//; s/ *$//'))"
-# Leaves out the files that only compilers need.
-rm -rf "$context/muster/include" "$context/muster/lib/cmake" "$context"/muster/lib/{*.a,muster/*.o}
 cp "${programs[@]}" "$context/programs/bin"
 for script in check_libraries node launcher; do
   install -m 755 "$here/$script.sh" "$context/scripts/lib/muster/$script"
