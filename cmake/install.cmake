@@ -88,3 +88,11 @@ if(TARGET muster)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/muster.pc.in ${CMAKE_BINARY_DIR}/package/muster.pc @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/package/muster.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 endif()
+
+# Builds all that is installed, and what the packages hold.
+add_custom_target(installed)
+foreach(target IN ITEMS launch agent launch_texts muster_tls muster_warm_library muster_pmix muster muster_warm_start muster_nccl muster_mpi muster_parquet)
+  if(TARGET ${target})
+    add_dependencies(installed ${target})
+  endif()
+endforeach()

@@ -1,5 +1,5 @@
 # cpack -G DEB makes the packages muster and libmuster-dev of this build, cpack -G TGZ an archive of both that runs from any folder. Without the
-# runtime there is no libmuster-dev. docs/packages.md says how to use them.
+# runtime there is no libmuster-dev. docs/install.md says how to use them.
 
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_NAME muster)
@@ -11,11 +11,12 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_VERBATIM_VARIABLES ON)
 
-# The oldest glibc that can run the programs: the one for which they were linked, otherwise this machine's.
-set(glibc "${MUSTER_GLIBC}")
-if(NOT glibc)
-  execute_process(COMMAND getconf GNU_LIBC_VERSION OUTPUT_VARIABLE glibc OUTPUT_STRIP_TRAILING_WHITESPACE)
-  string(REPLACE "glibc " "" glibc "${glibc}")
+# The libraries for C++ programs need this machine's glibc, or a newer one. The programs may be linked for an older one.
+execute_process(COMMAND getconf GNU_LIBC_VERSION OUTPUT_VARIABLE glibc OUTPUT_STRIP_TRAILING_WHITESPACE)
+string(REPLACE "glibc " "" glibc "${glibc}")
+set(oldest_glibc ${glibc})
+if(MUSTER_GLIBC)
+  set(oldest_glibc ${MUSTER_GLIBC})
 endif()
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -26,7 +27,7 @@ set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/package_debian.cmake)
 set(CPACK_COMPONENTS_ALL programs)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME muster)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "libc6 (>= ${glibc})")
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "libc6 (>= ${oldest_glibc})")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS "openssh-client, elfutils")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS libpmix2)
 set(CPACK_DEBIAN_PROGRAMS_DESCRIPTION "launcher for distributed training jobs

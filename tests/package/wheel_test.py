@@ -34,8 +34,9 @@ class Case(unittest.TestCase):
     def setUpClass(cls):
         cls.scratch = pathlib.Path(tempfile.mkdtemp(prefix="wheel_test."))
         cls.addClassCleanup(shutil.rmtree, cls.scratch)
-        run("cmake", "--install", BUILD, "--prefix", cls.scratch / "installed")
-        cls.wheel = run(SYSTEM_PYTHON, "-B", SOURCE / "tools/pack_wheel.py", cls.scratch / "installed", VERSION, cls.scratch / "dist").strip()
+        run("cmake", "--install", BUILD, "--component", "programs", "--strip", "--prefix", cls.scratch / "installed")
+        pack = SOURCE / "tools/pack_wheel.py"
+        cls.wheel = run(SYSTEM_PYTHON, "-B", pack, cls.scratch / "installed", VERSION, cls.scratch / "dist").strip()
 
 
 class Wheel(Case):
