@@ -99,6 +99,19 @@ TEST(Pbt, TrialsThatAreOverDoNotCount) {
   EXPECT_EQ(sweep.report(2, 4, 2), "take over trial 1");
 }
 
+// Trial 3 is the worst but one.
+TEST(Pbt, ComparesAllTrialsIfThereAreMoreThanThePopulationHas) {
+  History history;
+  const double losses[] = {1, 2, 4, 3};
+  for (std::int32_t trial = 0; trial < 4; ++trial) {
+    ASSERT_TRUE(history.apply(TrialCreated{.trial = trial}));
+    ASSERT_TRUE(history.apply(RunBegan{.trial = trial, .until = 10}));
+    ASSERT_TRUE(history.apply(Reported{.trial = trial, .step = 10, .values = {{"loss", losses[trial]}}}));
+  }
+  const ReportDecision decision = after_report(schedule_of(Scheduler::kPbt, 2, 30, 10), history, 3);
+  EXPECT_TRUE(std::holds_alternative<GoOn>(decision.what)) << decision.reason;
+}
+
 TEST(Pbt, TakesTurnsIfThereAreFewerSlotsThanTrials) {
   Trace sweep(schedule_of(Scheduler::kPbt, 3, 30, 10));
   sweep.create(1);

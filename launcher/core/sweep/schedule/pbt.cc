@@ -64,7 +64,8 @@ std::size_t quarter_of(std::size_t population) {
 const Trial* trial_to_exploit(const ScheduleSettings& settings, std::span<const Trial> trials,
                               const Trial& trial, std::int64_t look) {
   std::vector<Standing> standings;
-  std::size_t unknown = static_cast<std::size_t>(settings.trials) - trials.size();  // not created yet
+  const auto population_size = static_cast<std::size_t>(settings.trials);
+  std::size_t unknown = population_size - std::min(population_size, trials.size());  // not created yet
   for (const Trial& each : trials) {
     if (each.is_over()) continue;
     if (const auto cost = newest_cost(settings, each))
