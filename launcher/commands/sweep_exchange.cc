@@ -154,6 +154,25 @@ void say_if_no_metric(const std::map<std::string, double>& values, std::span<con
                   metrics));
 }
 
+// Returns the definition of the sweep that is made of an imported study. It has as many trials as the study,
+// and no program.
+Definition definition_of(const ImportedStudy& imported, const SweepCall& call) {
+  std::string metrics;
+  for (const Objective& each : imported.study.objectives)
+    metrics += fmt::format("{}{}:{}", metrics.empty() ? "" : ",", each.metric,
+                           each.mode == Mode::kMin ? "min" : "max");
+  const auto trials = std::ranges::count_if(
+      imported.events, [](const Event& event) { return std::holds_alternative<TrialCreated>(event); });
+  Settings settings = {{"metric", {"--metric", {metrics}}}, {"sweep-dir", {"--sweep-dir", {call.directory}}}};
+  if (trials > 0) settings["trials"] = {"--trials", {std::to_string(trials)}};
+  return {.id = make_job_id("sweep"),
+          .working_directory = call.here.working_directory,
+          .began_unix = imported.study.began_unix,
+          .settings = std::move(settings),
+          .program = {},
+          .space = space_as_json(imported.study.space)};
+}
+
 }  // namespace
 
 int sweep_ask(const SweepCall& call) {
@@ -235,17 +254,7 @@ int sweep_import(const SweepCall& call) {
   const std::string path = (fs::path(call.here.working_directory) / call.arguments.operands[2]).string();
   auto imported = read_optuna_journal(path, call.arguments.value("study"));
   if (!imported) return refuse(imported.error(), kExitUsage);
-  std::string metrics;
-  for (const Objective& each : imported->study.objectives)
-    metrics += fmt::format("{}{}:{}", metrics.empty() ? "" : ",", each.metric,
-                           each.mode == Mode::kMin ? "min" : "max");
-  const Definition definition{
-      .id = make_job_id("sweep"),
-      .working_directory = call.here.working_directory,
-      .began_unix = imported->study.began_unix,
-      .settings = {{"metric", {"--metric", {metrics}}}, {"sweep-dir", {"--sweep-dir", {call.directory}}}},
-      .program = {},
-      .space = space_as_json(imported->study.space)};
+  const Definition definition = definition_of(*imported, call);
   // Checks the study before it creates the directory. If the study cannot be a sweep, no directory must be
   // left.
   auto options = make_sweep_options(definition.settings, definition.space, {}, call.here);

@@ -73,6 +73,27 @@ TEST_F(LaunchSweepExchange, AsksForTheRestOfATrialThatWasPaused) {
                 "/trials/0001/checkpoints\n");
 }
 
+// An imported trial has no checkpoints. So none of the trials that were paused can go on.
+TEST_F(LaunchSweepExchange, AnImportedSweepIsOver) {
+  ASSERT_EQ(launch(sweep_of("true", {"--space", "x=uniform:0:1", "--trials", "18", "--scheduler", "asha",
+                                     "--max-steps", "4", "--parallel", "0"}))
+                .exit_code,
+            0);
+  for (int trial = 0; trial < 18; ++trial) ASSERT_EQ(launch({"sweep", "ask", directory}).exit_code, 0);
+  for (int trial = 0; trial < 18; ++trial)
+    EXPECT_THAT(launch({"sweep", "tell", directory, std::to_string(trial), "loss=1"}).out,
+                testing::StartsWith("pause"));
+  const std::string file = scratch / "study.log";
+  ASSERT_EQ(launch({"sweep", "export", directory, "-o", file}).exit_code, 0);
+  const std::string back = scratch / "back";
+  EXPECT_EQ(launch({"sweep", "import", back, file}).err, "");
+  EXPECT_THAT(launch({"sweep", "status", back}).out,
+              testing::StartsWith("run by other programs; 18 of 18 trials, 18 stopped\n"));
+  const Printed asked = launch({"sweep", "ask", back});
+  EXPECT_EQ(asked.exit_code, 3) << asked.out;
+  EXPECT_EQ(asked.err, "launch: " + back + ": the sweep is over: 18 trials\n");
+}
+
 TEST_F(LaunchSweepExchange, AsksForATrialThatTakesOverACheckpoint) {
   const std::string given = scratch / "given";
   ASSERT_EQ(launch(sweep_of("true", {"--space", "x=choice:1:2:3:4", "--search", "grid", "--scheduler", "pbt",

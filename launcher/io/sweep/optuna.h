@@ -1,8 +1,9 @@
 // Exchanges sweeps with Optuna 5.0. It writes a sweep to a file that Optuna's journal storage
 // (JournalFileBackend) can read. It also reads such a file, even while Optuna is still writing to it.
 //
-// Optuna has no paused or infeasible trials. These become PRUNED and FAIL. An attribute keeps their state, so
-// that it is known when the file is read back. Another attribute keeps the space. A function may have to wait
+// Optuna has no paused or infeasible trials. These become PRUNED and FAIL, and an attribute keeps their
+// state. When the file is read back, an infeasible trial is infeasible again. A paused one counts as stopped,
+// because its checkpoint is not in the file. Another attribute keeps the space. A function may have to wait
 // for the disk. No threads.
 #pragma once
 

@@ -267,9 +267,9 @@ Expected<Space> space_of(const Replay& replay, const LoggedStudy& study) {
   return space;
 }
 
+// A trial that was paused counts as stopped: the file has no checkpoint from which the trial could go on.
 RunEnd end_of(const LoggedTrial& trial) {
   const ordered_json& ours = member(trial.attributes, optuna::kState);
-  if (ours == name_of(TrialState::kPaused)) return RunEnd::kPaused;
   if (ours == name_of(TrialState::kInfeasible)) return RunEnd::kInfeasible;
   if (ours == name_of(TrialState::kFinished) || trial.state == optuna::kComplete) return RunEnd::kFinished;
   return trial.state == optuna::kPruned ? RunEnd::kStopped : RunEnd::kFailed;
