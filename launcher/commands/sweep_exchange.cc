@@ -263,6 +263,8 @@ int sweep_import(const SweepCall& call) {
   if (!history) return refuse(std::move(history).error().within(path), kExitUsage);
   const auto journal = Journal::create(call.directory, as_json(definition), imported->events);
   if (!journal) return refuse(journal.error(), kExitUsage);
+  if (imported->unfinished_line)
+    say(fmt::format("{} ends within a record: line {} is left out", path, *imported->unfinished_line));
   const std::size_t count = history->trials().size();
   if (call.json)
     return print(nlohmann::ordered_json{{"sweep_dir", call.directory}, {"trials", count}}.dump(2) + "\n");

@@ -74,7 +74,7 @@ TEST_F(LaunchSweepExchange, AsksForTheRestOfATrialThatWasPaused) {
 }
 
 // An imported trial has no checkpoints. So none of the trials that were paused can go on.
-TEST_F(LaunchSweepExchange, AnImportedSweepIsOver) {
+TEST_F(LaunchSweepExchange, AnImportedSweepIsOverAndSaysIfItsFileWasCut) {
   ASSERT_EQ(launch(sweep_of("true", {"--space", "x=uniform:0:1", "--trials", "18", "--scheduler", "asha",
                                      "--max-steps", "4", "--parallel", "0"}))
                 .exit_code,
@@ -85,13 +85,19 @@ TEST_F(LaunchSweepExchange, AnImportedSweepIsOver) {
                 testing::StartsWith("pause"));
   const std::string file = scratch / "study.log";
   ASSERT_EQ(launch({"sweep", "export", directory, "-o", file}).exit_code, 0);
-  const std::string back = scratch / "back";
+  const std::string back = scratch / "back", part = scratch / "part";
   EXPECT_EQ(launch({"sweep", "import", back, file}).err, "");
   EXPECT_THAT(launch({"sweep", "status", back}).out,
               testing::StartsWith("run by other programs; 18 of 18 trials, 18 stopped\n"));
   const Printed asked = launch({"sweep", "ask", back});
   EXPECT_EQ(asked.exit_code, 3) << asked.out;
   EXPECT_EQ(asked.err, "launch: " + back + ": the sweep is over: 18 trials\n");
+
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  const Printed cut = launch({"sweep", "import", part, file});
+  EXPECT_EQ(cut.exit_code, 0);
+  EXPECT_EQ(cut.err, "launch: " + file + " ends within a record: line 21 is left out\n");
+  EXPECT_THAT(launch({"sweep", "status", part}).out, HasSubstr("; 17 of 17 trials"));
 }
 
 TEST_F(LaunchSweepExchange, AsksForATrialThatTakesOverACheckpoint) {

@@ -7,6 +7,7 @@
 // for the disk. No threads.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,8 @@ struct ImportedStudy {
   // The history of the study's trials. If Optuna is still running a trial, the trial counts as running here,
   // too.
   std::vector<Event> events;
+  // The number of the file's last line if it is not a complete record. It is left out.
+  std::optional<std::size_t> unfinished_line{};
 };
 // Reads a study from the text of Optuna's journal. `name` is the name of the study. If it is empty, there
 // must be only one study. The space has the widest range of each parameter. It has no conditions, because

@@ -198,21 +198,35 @@ class Replay {
   std::int64_t next_study_ = 0;
 };
 
-Expected<Replay> replayed(std::string_view text) {
+bool applies(Replay& replay, std::string_view line) {
+  try {
+    replay.apply(ordered_json::parse(as_json(line)));
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+struct Replayed {
   Replay replay;
-  for (std::size_t number = 1; text.contains('\n'); ++number) {
+  std::optional<std::size_t> unfinished_line;  // as in ImportedStudy
+};
+
+// Like Optuna, leaves out the last line if it is not complete.
+Expected<Replayed> replayed(std::string_view text) {
+  Replayed all;
+  for (std::size_t number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
     const std::string_view line = text.substr(0, end);
-    text.remove_prefix(end + 1);
-    try {
-      replay.apply(ordered_json::parse(as_json(line)));
-    } catch (const std::exception& error) {
-      if (text.empty()) break;  // Optuna has not written the last line completely
-      return failure(ErrorCode::kCorrupt, "line {}: not a record of Optuna's journal: {}", number,
-                     one_line(error.what()));
-    }
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (end != std::string_view::npos && applies(all.replay, line)) continue;
+    if (!text.empty() || number == 1)
+      return failure(ErrorCode::kInvalidArgument,
+                     "line {} is not a record of Optuna's journal: give a file of its JournalFileBackend",
+                     number);
+    all.unfinished_line = number;
   }
-  return replay;
+  return all;
 }
 
 Expected<LoggedStudy> the_study(const Replay& replay, const std::string& name) {
@@ -309,26 +323,28 @@ void add_events(std::vector<Event>& events, std::int32_t number, const LoggedTri
 }  // namespace
 
 Expected<ImportedStudy> parse_optuna_journal(std::string_view text, const std::string& name) {
-  const auto replay = replayed(text);
-  if (!replay) return std::unexpected(replay.error());
-  const auto logged = the_study(*replay, name);
+  const auto read = replayed(text);
+  if (!read) return std::unexpected(read.error());
+  const Replay& replay = read->replay;
+  const auto logged = the_study(replay, name);
   if (!logged) return std::unexpected(logged.error());
-  auto space = space_of(*replay, *logged);
+  auto space = space_of(replay, *logged);
   if (!space) return std::unexpected(std::move(space).error());
   auto objectives = objectives_of(*logged);
   if (!objectives) return std::unexpected(std::move(objectives).error());
   ImportedStudy imported;
   imported.study = {logged->name, *std::move(objectives), *std::move(space), 0};
+  imported.unfinished_line = read->unfinished_line;
   if (imported.study.objectives.empty())
     return failure(ErrorCode::kCorrupt, "study {} has no direction", one_line(logged->name));
   std::optional<double> began;
   for (const std::size_t id : logged->trials) {
-    const auto& start = replay->trial(id).start;
+    const auto& start = replay.trial(id).start;
     if (start) began = std::min(began.value_or(*start), *start);
   }
   imported.study.began_unix = began.value_or(0);
   for (std::size_t i = 0; i < logged->trials.size(); ++i)
-    add_events(imported.events, static_cast<std::int32_t>(i), replay->trial(logged->trials[i]),
+    add_events(imported.events, static_cast<std::int32_t>(i), replay.trial(logged->trials[i]),
                imported.study);
   return imported;
 }

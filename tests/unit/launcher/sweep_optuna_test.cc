@@ -285,9 +285,12 @@ TEST(OptunaImport, IgnoresOperationsThatCameTooLateAndALineThatIsBeingWritten) {
                            changed_line(6, 0, R"("state":3,"values":[4.5])") +
                            changed_line(7, 0, R"("step":1,"intermediate_value":9.0)") +
                            changed_line(7, 3, R"("step":1,"intermediate_value":9.0)");
-  for (const char* unfinished : {"", "{\"op_co", "{\"op_co\n"}) {
+  const std::string whole = changed_line(7, 0, R"("step":1,"intermediate_value":9.0)");
+  for (const std::string& unfinished : {std::string(), std::string("{\"op_co"), std::string("{\"op_co\n"),
+                                        whole.substr(0, whole.size() - 1)}) {
     const auto imported = parse_optuna_journal(text + unfinished, "");
     ASSERT_TRUE(imported) << imported.error().message();
+    EXPECT_EQ(imported->unfinished_line.value_or(0), unfinished.empty() ? 0 : 9) << unfinished;
     const History history = folded(imported->events);
     ASSERT_EQ(history.trials().size(), 1u);
     EXPECT_EQ(history.trials()[0].state, TrialState::kFinished);
@@ -302,14 +305,18 @@ TEST(OptunaImport, NamesWhatItCannotRead) {
   EXPECT_EQ(message("", ""), "has no study");
   EXPECT_EQ(message(study_line("a") + study_line("b"), ""), "has 2 studies: name one of a, b");
   EXPECT_EQ(message(study_line("a") + study_line("b"), "c"), "has no study c, but a, b");
-  EXPECT_THAT(message("{}\n" + study_line("a"), ""), HasSubstr("line 1: not a record of Optuna's journal"));
-  EXPECT_THAT(message("lr,loss\n0.1,2\n", ""), HasSubstr("line 1: not a record"));
+  const std::string no_journal =
+      "line 1 is not a record of Optuna's journal: give a file of its JournalFileBackend";
+  for (const std::string& text : {"{}\n" + study_line("a"), std::string("lr,loss\n0.1,2\n"),
+                                  std::string("lr,loss\n"), std::string("SQLite format 3")})
+    EXPECT_EQ(message(text, ""), no_journal);
   const std::string choice = R"({\"name\":\"CategoricalDistribution\",\"attributes\":{\"choices\":[]}})";
   const std::string range = R"({\"name\":\"FloatDistribution\",\"attributes\":{\"low\":0,\"high\":1}})";
   const auto trial_with = [&](const std::string& distribution) {
     return trial_line(0, R"(,"distributions":{"p":")" + distribution + R"("},"params":{"p":0.0})");
   };
-  EXPECT_THAT(message(study_line("a") + trial_with(choice) + study_line("b"), ""), HasSubstr("line 2: "));
+  EXPECT_THAT(message(study_line("a") + trial_with(choice) + study_line("b"), ""),
+              HasSubstr("line 2 is not"));
   const std::string logarithmic =
       R"({\"name\":\"FloatDistribution\",\"attributes\":{\"low\":1,\"high\":2,\"log\":true}})";
   EXPECT_EQ(message(study_line("a") + trial_with(range) + trial_with(logarithmic), ""),
