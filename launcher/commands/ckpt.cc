@@ -315,7 +315,7 @@ Status remove_old(const CheckpointDirectory& directory, const std::vector<Retent
 }
 
 Expected<std::vector<RetentionDecision>> decisions_of(const CommandArguments& arguments, const Found& found) {
-  const auto keep = arguments.count("keep", "checkpoints");
+  const auto keep = arguments.count("keep", "checkpoints", 1);  // the newest one always stays
   const auto every = arguments.count("every", "steps");
   const auto best = arguments.count("best", "checkpoints");
   const auto by = best_by_of(arguments);
@@ -325,8 +325,6 @@ Expected<std::vector<RetentionDecision>> decisions_of(const CommandArguments& ar
   if (!*keep && !*every && !*best)
     return failure(ErrorCode::kInvalidArgument,
                    "ckpt prune: say what to keep: --keep N, --every N, --best N");
-  if (*keep && **keep == 0)
-    return failure(ErrorCode::kInvalidArgument, "--keep: 0 is too few: the newest checkpoint always stays");
   const auto attempts = found.directory.attempts();
   if (!attempts) return std::unexpected(attempts.error());
   RetentionPlan plan{

@@ -206,14 +206,14 @@ std::string CommandArguments::value(std::string_view name) const {
   return found == flags.end() ? "" : found->second.value.value_or("");
 }
 
-Expected<std::optional<std::size_t>> CommandArguments::count(std::string_view name,
-                                                             std::string_view what) const {
+Expected<std::optional<std::size_t>> CommandArguments::count(std::string_view name, std::string_view what,
+                                                             std::uint32_t least) const {
   const auto found = flags.find(name);
   if (found == flags.end()) return std::nullopt;
   const auto number = parse_number<std::uint32_t>(value(name));
-  if (!number)
-    return failure(ErrorCode::kInvalidArgument, "{}: {} is not a number of {}: give 0 or more",
-                   found->second.spelling, value(name), what);
+  if (!number || *number < least)
+    return failure(ErrorCode::kInvalidArgument, "{}: {} is not a number of {}: give {} or more",
+                   found->second.spelling, value(name), what, least);
   return *number;
 }
 

@@ -42,9 +42,10 @@ struct CommandArguments {
   bool has(std::string_view name) const { return flags.contains(name); }
   // The flag's value, or "".
   std::string value(std::string_view name) const;
-  // Returns the value of the flag as a number that is 0 or more. Returns nullopt if the flag was not given.
-  // `what` is the thing that is counted, for the error message.
-  Expected<std::optional<std::size_t>> count(std::string_view name, std::string_view what) const;
+  // Returns the value of the flag as a number that is `least` or more. Returns nullopt if the flag was not
+  // given. `what` is the thing that is counted, for the error message.
+  Expected<std::optional<std::size_t>> count(std::string_view name, std::string_view what,
+                                             std::uint32_t least = 0) const;
 };
 // Reads the words that follow the command's name. Returns the same errors as sort_arguments(). It is also an
 // error if a flag has two values, or if there are more operands than the command takes.
