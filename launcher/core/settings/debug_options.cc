@@ -35,7 +35,9 @@ void read_wrapper(SettingReader& reader, const std::string& source, const std::s
     option.ranks = *std::move(parsed);
   }
   auto words = shell_words(std::string_view(text).substr(colon + 1));
-  if (!words || words->empty() || words->front().empty())
+  if (!words)
+    return reader.refuse({source, {text}}, "has an unclosed quote, or a backslash at the end: complete it");
+  if (words->empty() || words->front().empty())
     return reader.refuse({source, {text}},
                          "has no command after the colon: give one, such as 0:'gdb --args'");
   option.words = *std::move(words);

@@ -64,8 +64,11 @@ TEST(DebugOptions, RefusesMalformedWrappers) {
   EXPECT_EQ(refusal_of({{"wrap", "x:gdb"}}), "--wrap: x is not a list of numbers: give them as 0,4-7");
   for (const char* text : {"gdb --args", ":gdb", ""})
     EXPECT_THAT(refusal_of({{"wrap", text}}), HasSubstr("does not name ranks: give RANKS:COMMAND")) << text;
-  for (const char* text : {"0:", "0: ", "0:''", "0:'gdb"})
+  for (const char* text : {"0:", "0: ", "0:''"})
     EXPECT_THAT(refusal_of({{"wrap", text}}), HasSubstr("has no command after the colon")) << text;
+  for (const char* text : {"0:'gdb", "0:nice \"gdb", "0:gdb \\"})
+    EXPECT_THAT(refusal_of({{"wrap", text}}), HasSubstr("has an unclosed quote, or a backslash at the end"))
+        << text;
 }
 
 TEST(DebugOptions, ARankThatWaitsForAPersonIsNotWatchedForHangs) {
