@@ -1,6 +1,7 @@
 #include "launcher/core/settings/debug_options.h"
 
 #include <algorithm>
+#include <fmt/ranges.h>
 #include <limits>
 
 #include "common/base/text.h"
@@ -60,16 +61,23 @@ void read_debug(SettingReader& reader, Options& options) {
   if (reader.find("heartbeat-limit") == nullptr) options.limits.heartbeat_limit = Duration::zero();
 }
 
-Status check_ranks(const Options& options, std::int32_t world_size) {
-  const auto refuse = [world_size](const std::string& source, std::int32_t rank) {
+Status check_ranks(const Options& options, const Plan& plan) {
+  const std::int32_t world_size = plan.world_size();
+  const auto below = [](std::int32_t count) { return count == 1 ? "0" : fmt::format("0 to {}", count - 1); };
+  const auto refuse = [&](const std::string& source, std::int32_t rank) {
     return failure(ErrorCode::kInvalidArgument, "{}: {} is not a rank of this job: give {}", source, rank,
-                   world_size == 1 ? "0" : fmt::format("0 to {}", world_size - 1));
+                   below(world_size));
   };
   if (options.input && options.input->rank >= world_size)
     return refuse(options.input->source, options.input->rank);
   for (const WrapperOption& wrapper : options.wrappers) {
     if (const auto beyond = wrapper.ranks.beyond(world_size)) return refuse(wrapper.source, *beyond);
   }
+  const std::int32_t most_on_a_node = std::ranges::max(plan.nodes, {}, &NodePlan::worker_count).worker_count;
+  const auto& shown = options.shown_local_ranks;
+  if (shown && std::ranges::min(*shown) >= most_on_a_node)
+    return failure(ErrorCode::kInvalidArgument, "--local-ranks-filter: no node has local rank {}: give {}",
+                   fmt::join(*shown, " or "), below(most_on_a_node));
   return {};
 }
 

@@ -14,8 +14,9 @@ constexpr std::int32_t kNoRank = -1;  // in Options::input: --stdin none
 // may be debugging it. Then this turns off each hang limit that the user has not set.
 void read_debug(SettingReader& reader, Options& options);
 
-// It is an error if --stdin or --wrap names a rank that is not below `world_size`.
-Status check_ranks(const Options& options, std::int32_t world_size);
+// It is an error if --stdin or --wrap names a rank that is not in `plan.nodes`, or if no node has any of the
+// local ranks of --local-ranks-filter. As with torchrun, some of these may be missing.
+Status check_ranks(const Options& options, const Plan& plan);
 
 // If there is no --stdin, rank 0 gets the launcher's stdin in two cases. In the first case, stdin is a pipe
 // or a file (`has_input`), as under torchrun. In the second case, the ranks meet over MPI, as under mpirun.

@@ -377,7 +377,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
     plan.nodes.push_back({NodeId(node), Rank(world_size), count_on(node)});
     world_size += count_on(node);
   }
-  if (const Status known = check_ranks(options, world_size); !known) return std::unexpected(known.error());
+  if (const Status known = check_ranks(options, plan); !known) return std::unexpected(known.error());
   if (plan.hosts.empty()) {
     if (const Status enough = check_gpus(options, machine, world_size); !enough)
       return std::unexpected(enough.error());

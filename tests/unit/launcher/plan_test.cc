@@ -141,6 +141,15 @@ TEST(Plan, HidesStreamsThatAreRedirectedAndNotTeed) {
   EXPECT_THAT(make_plan(asked, kNoGpus, kPlanHere, "job")->job.redirects, ElementsAre(3, 0, 3));
 }
 
+TEST(Plan, RefusesAFilterThatShowsNothing) {
+  Options asked = options(2, {WorkerCount::Kind::kNumber, 2});
+  asked.shown_local_ranks = {1, 9};
+  EXPECT_THAT(make_plan(asked, kNoGpus, kPlanHere, "job")->job.redirects, ElementsAre(3, 0));
+  asked.shown_local_ranks = {2, 9};
+  EXPECT_EQ(make_plan(asked, kNoGpus, kPlanHere, "job").error().message(),
+            "--local-ranks-filter: no node has local rank 2 or 9: give 0 to 1");
+}
+
 TEST(Plan, RefusesAbsurdSizesInsteadOfOverflowing) {
   EXPECT_FALSE(make_plan(options(2'000'000'000, {WorkerCount::Kind::kNumber, 2'000'000'000}), kNoGpus,
                          kPlanHere, "job"));
