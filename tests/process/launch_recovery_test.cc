@@ -84,6 +84,12 @@ TEST(LaunchRecovery, AMistakeInTheScriptIsNotTriedAgainUnlessItComesLater) {
   LaunchRun script({scratch / "train.py"});
   EXPECT_EQ(script.exit_code(), 1);
   EXPECT_THAT(std::string(script.report()["hint"]), HasSubstr("PYTHON_EXEC chooses the interpreter"));
+  LaunchRun module({"--max-restarts", "9", "-m", "no.such.module"});
+  EXPECT_EQ(module.exit_code(), 1);
+  EXPECT_EQ(module.report()["restarts"], 0);
+  EXPECT_THAT(std::string(module.report()["summary"]),
+              HasSubstr("failed with ModuleNotFoundError: No module named 'no'"));
+  EXPECT_THAT(std::string(module.report()["hint"]), HasSubstr("PYTHON_EXEC chooses the interpreter"));
   LaunchRun later({"--max-restarts", "9", "--", "python3", "-c",
                    "import os, sys\nattempt = os.environ['MUSTER_ATTEMPT']\n"
                    "if attempt == '1': sys.exit(3)\nif attempt == '2': None.step()"});

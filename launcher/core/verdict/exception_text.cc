@@ -119,6 +119,22 @@ std::string code_of_child(std::span<const std::string> lines) {
   return fmt::format("exit code {}", code.substr(0, code.find(' ')));
 }
 
+// `python3 -m MODULE` prints no traceback if it does not find the module, but one of these lines:
+//   /usr/bin/python3: No module named train
+//   /usr/bin/python3: Error while finding module specification for 'a.b' (ModuleNotFoundError: ...)
+// Returns the exception. Returns "" for other lines.
+std::string module_not_found(std::string_view line) {
+  constexpr std::string_view kNone = "No module named ";
+  constexpr std::string_view kSought = "Error while finding module specification for ";
+  const std::string_view program = line.substr(0, line.find(": "));
+  if (!program.substr(program.rfind('/') + 1).starts_with("python")) return {};  // npos + 1 is 0
+  const std::string_view text = line.substr(std::min(program.size() + 2, line.size()));
+  if (text.starts_with(kNone)) return fmt::format("ModuleNotFoundError: {}", text);
+  const std::size_t at = text.find("(ModuleNotFoundError: ");
+  if (!text.starts_with(kSought) || at == std::string_view::npos || !text.ends_with(')')) return {};
+  return std::string(text.substr(at + 1, text.size() - at - 2));
+}
+
 class ExceptionSearch {
  public:
   // Reads one line. `rest` are the lines that follow it.
@@ -131,6 +147,7 @@ class ExceptionSearch {
       frames_.push_back(*frame);
     } else if (!line.starts_with(' ')) {
       if (!frames_.empty()) raised_in_python(line, rest);
+      if (rest.empty() && found_.empty()) found_ = module_not_found(line);
       frames_.clear();
       traced_ = line.ends_with("Traceback (most recent call last):");
       // After this line comes a traceback that does not end the program.

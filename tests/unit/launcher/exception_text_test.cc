@@ -187,6 +187,12 @@ Original Traceback (most recent call last):
 ValueError: bad sample
 )",
      "ValueError: bad sample (data.py:10)"},
+    {"a module that -m does not find", "/opt/venv/bin/python3.11: No module named no_such\n",
+     "ModuleNotFoundError: No module named no_such"},
+    {"a package that -m does not find",
+     "/usr/bin/python3: Error while finding module specification for 'no.such' "
+     "(ModuleNotFoundError: No module named 'no')\n",
+     "ModuleNotFoundError: No module named 'no'"},
     {"KeyboardInterrupt", R"(Traceback (most recent call last):
   File "t.py", line 4, in <module>
     time.sleep(9)
@@ -339,6 +345,8 @@ Current thread 0x00007f (most recent call first):
 Extension modules: torch._C
 )",
      ""},
+    {"-m in the middle of the output", "/usr/bin/python3: No module named helper\nfalling back\n", ""},
+    {"of another program than Python", "worker: No module named helper\n", ""},
     {"an exception that Python ignored", R"(Exception ignored in: <function Pool.__del__ at 0x7f>
 Traceback (most recent call last):
   File "pool.py", line 268, in __del__
