@@ -26,6 +26,16 @@ std::string temporary_beside(const std::string& path) {
   return fmt::format("{}.tmp-{:016x}", path, number);
 }
 
+// Returns the same result. If this is an error, its text names `path` and not the temporary file. The reader
+// of the error knows only `path`, and the same failure has the same text each time.
+Status with_final_name(Status written, const std::string& temporary, const std::string& path) {
+  if (written) return written;
+  std::string text = written.error().message();
+  if (const std::size_t at = text.find(temporary); at != std::string::npos)
+    text.replace(at, temporary.size(), path);
+  return failure(written.error().code(), "{}", text);
+}
+
 // Writes a new file with these bytes and syncs it. If this fails, removes the file.
 Status write_new_file(const std::string& path, std::string_view bytes) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
@@ -114,7 +124,7 @@ Status replace_file(const std::string& path,
   if (written && rename(temporary.c_str(), path.c_str()) != 0)
     written = system_failure("cannot rename to " + path, errno);
   if (!written) unlink(temporary.c_str());
-  return written;
+  return with_final_name(std::move(written), temporary, path);
 }
 
 Status write_file_durably(const std::string& path, std::string_view bytes) {
@@ -125,7 +135,8 @@ Status write_file_durably(const std::string& path, std::string_view bytes) {
 
 Status create_file_exclusively(const std::string& path, std::string_view bytes) {
   const std::string temporary = temporary_beside(path);
-  if (Status written = write_new_file(temporary, bytes); !written) return written;
+  if (Status written = write_new_file(temporary, bytes); !written)
+    return with_final_name(std::move(written), temporary, path);
   const int error_number = link(temporary.c_str(), path.c_str()) == 0 ? 0 : errno;
   unlink(temporary.c_str());
   if (error_number == EEXIST) return failure(ErrorCode::kFenced, "{} exists already", path);

@@ -386,23 +386,6 @@ TEST_F(CheckpointTest, ARankThatIsAskedToLeaveAndMayNotSaveEndsAtOnce) {
   EXPECT_EQ(restored_step(directory_), 1);
 }
 
-TEST_F(CheckpointTest, ReportsSavesThatFailForOneReasonOnceAndCountsThemWhenItIsOver) {
-  const Warnings warnings;
-  Training training(directory_);
-  training.train(1);
-  ASSERT_TRUE(training.checkpoints.save(training.state));
-  write_bytes(directory_ + "/attempts/stray", "");
-  for (int step = 0; step < 2; ++step) {
-    training.train(1);
-    EXPECT_FALSE(training.checkpoints.save(training.state));
-  }
-  EXPECT_THAT(warnings.lines(), testing::ElementsAre(HasSubstr("the checkpoint of step 2 failed: rank 0: ")));
-  fs::remove(directory_ + "/attempts/stray");
-  EXPECT_TRUE(training.checkpoints.save(training.state));
-  EXPECT_THAT(warnings.lines(),
-              testing::ElementsAre(testing::_, HasSubstr("2 saves failed, from step 2 on: rank 0: ")));
-}
-
 TEST_F(CheckpointTest, CommitsNonFiniteParametersIfAllowed) {
   Training training(directory_, make_adam, {.check_finite = false});
   training.train(1);

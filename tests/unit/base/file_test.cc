@@ -123,6 +123,21 @@ TEST(File, MissingDirectoriesAreMadeDurably) {
   EXPECT_EQ(make_directories_durably("/dev/null/x").error().code(), ErrorCode::kNotFound);
 }
 
+// Otherwise the same failure would have another text each time.
+TEST(File, FailuresNameTheFileAndNotItsTemporaryName) {
+  EXPECT_EQ(write_file_durably("/nowhere/x", "").error().message(),
+            "cannot create /nowhere/x: No such file or directory");
+  EXPECT_EQ(create_file_exclusively("/nowhere/x", "").error().message(),
+            "cannot create /nowhere/x: No such file or directory");
+  const ScratchDirectory directory;
+  const auto fail = [](const std::string& temporary) -> Status {
+    return failure(ErrorCode::kPermission, "cannot write {}: no more", temporary);
+  };
+  const Status failed = replace_file(directory / "x", fail);
+  EXPECT_EQ(failed.error().message(), fmt::format("cannot write {}: no more", directory / "x"));
+  EXPECT_EQ(failed.error().code(), ErrorCode::kPermission);
+}
+
 TEST(File, FailuresNameThePath) {
   EXPECT_EQ(read_file("/nowhere/x", 1).error().message(),
             "cannot open /nowhere/x: No such file or directory");
