@@ -438,7 +438,12 @@ std::optional<AttemptRecord> CheckpointDirectory::newest() const {
 Status CheckpointDirectory::check_newest(Attempt mine) const {
   auto newest = newest_number();
   if (!newest) return failure_within("cannot look for a newer attempt", std::move(newest));
-  if (*newest <= mine) return {};
+  if (*newest == mine) return {};
+  if (*newest < mine)
+    return failure(
+        ErrorCode::kNotFound,
+        "the checkpoint directory {} is gone (moved or removed during the training): there is no {} in it",
+        path_, attempt_path(mine).substr(path_.size() + 1));
   // There is an attempt with a higher number, so `mine` is fenced, whatever the other attempt's file says.
   // That file is read to name the other job in the message, and for nothing else.
   const auto taker = read_begun(*newest);

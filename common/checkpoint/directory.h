@@ -108,7 +108,7 @@ class CheckpointDirectory {
   // its record cannot be read.
   std::optional<AttemptRecord> newest() const;
   // If an attempt newer than `mine` has begun, returns kFenced. The message names that attempt, its job and
-  // its host.
+  // its host. If the files of attempt `mine` are gone, returns kNotFound: the directory was moved or removed.
   Status check_newest(Attempt mine) const;
 
   // A pinned checkpoint cannot be removed: remove() refuses it. The pin is a file next to the manifest. These

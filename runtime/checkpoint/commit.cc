@@ -41,7 +41,10 @@ Expected<RankContents> write_my_file(const CommitPlan& plan, CheckpointId id, co
     return failure(ErrorCode::kUnavailable, "{} is committed already", plan.directory.path_of(id));
   if (Status clear = check_fence(plan); !clear) return std::unexpected(clear.error());
   const std::string directory = plan.directory.path_of(id);
-  if (Status made = make_directories(directory); !made) return std::unexpected(made.error());
+  // Does not make the directory above. If that one is gone, a new one would lack the attempt files.
+  std::error_code error;
+  std::filesystem::create_directory(directory, error);
+  if (error) return system_failure("cannot create directory " + directory, error.value());
   return write(directory);
 }
 
@@ -132,6 +135,13 @@ Status remove_failed(const CommitPlan& plan, CheckpointId id) {
   return !committed || *committed ? Status() : plan.directory.remove(id);
 }
 
+// Returns why the save failed. If the directory is gone, that is the reason, whatever the save met first.
+Status reason_of(Status failed, const CommitPlan& plan) {
+  Status clear = check_fence(plan);
+  const bool is_gone = !clear && clear.error().code() == ErrorCode::kNotFound;
+  return is_gone ? std::move(clear) : std::move(failed);
+}
+
 }  // namespace
 
 Status status_of(const std::string& word) {
@@ -173,10 +183,12 @@ Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t
   });
   meeting.give(mine ? *mine : word_of(Status(std::unexpected(mine.error()))));
   if (meeting.rank() != 0) return hear_decision(plan, meeting, id);
-  const Status committed = without_throwing([&] { return commit_manifest(plan, meeting, id); });
-  if (!committed)
+  Status committed = without_throwing([&] { return commit_manifest(plan, meeting, id); });
+  if (!committed) {
     warn_unless("the files of a failed checkpoint stay",
                 without_throwing([&] { return remove_failed(plan, id); }));
+    committed = without_throwing([&] { return reason_of(committed, plan); });
+  }
   const std::string word = word_of(committed);
   meeting.announce(word);
   return status_of(word);

@@ -40,7 +40,7 @@ std::string word_of(const Status& status);
 Status status_of(const std::string& word);
 
 // Returns kFenced if an attempt has begun that is newer than plan.attempt. The message names the job and the
-// host of that attempt. This function never returns kCorrupt.
+// host of that attempt. Returns kNotFound if the directory is gone. This function never returns kCorrupt.
 Status check_fence(const CommitPlan& plan);
 
 // Every rank calls commit_checkpoint() in the same meeting. The ranks must not use the meeting for anything

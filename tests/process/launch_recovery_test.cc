@@ -132,6 +132,17 @@ TEST(LaunchRecovery, ARestartThatCannotBeginIsTriedAgainUntilItCan) {
   EXPECT_THAT(run.err(), HasSubstr("exited with code 3; attempt 2 begins; no Muster checkpoint"));
 }
 
+TEST(LaunchRecovery, ARestartDoesNotMakeACheckpointDirectoryThatIsGone) {
+  const ScratchDirectory scratch;
+  const std::string directory = scratch / "c";
+  LaunchRun run({"--max-restarts", "1", "--restart-delay", "0.05", "--checkpoint-dir", directory, "sh", "-c",
+                 fmt::format("rm -r {}; exit 3", directory)});
+  EXPECT_EQ(run.exit_code(), 125) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("the checkpoint directory " + directory +
+                                   " is gone (moved or removed during the training)"));
+  EXPECT_FALSE(std::filesystem::exists(directory));
+}
+
 TEST(LaunchRecovery, WrongUseOfTheProgramIsNotTriedAgain) {
   LaunchRun run({"--max-restarts", "9", "sh", "-c", "echo usage >&2; exit 2"});
   EXPECT_EQ(run.exit_code(), 2);

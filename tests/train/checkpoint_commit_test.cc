@@ -133,7 +133,7 @@ TEST(CheckpointCommit, ARankThatCannotGatherItsStateFailsTheSaveOnAllAndTheyRetr
       2);
 }
 
-// Both ranks use the same directory at first; then rank 1's is replaced.
+// Both ranks use the same directory at first; then rank 1's is replaced by one with the same attempts.
 TEST(CheckpointCommit, AShardThatRank0CannotSeeIsNotCommitted) {
   const ScratchDirectory scratch;
   for (const char* name : {"shared", "elsewhere"}) fs::create_directories(scratch / name);
@@ -144,6 +144,7 @@ TEST(CheckpointCommit, AShardThatRank0CannotSeeIsNotCommitted) {
         LargeTraining training(job, mine, 1, std::chrono::minutes(1));
         training.checkpoints.step(training.state);
         if (job.rank() == 1) {
+          fs::copy(scratch / "shared/attempts", scratch / "elsewhere/attempts", fs::copy_options::recursive);
           fs::remove(mine);
           fs::create_directory_symlink(scratch / "elsewhere", mine);
         }
@@ -155,6 +156,13 @@ TEST(CheckpointCommit, AShardThatRank0CannotSeeIsNotCommitted) {
   EXPECT_FALSE(fs::exists(scratch / "shared/step-1.attempt-1"));
 }
 
+c10::intrusive_ptr<c10d::TCPStore> serve_store() {
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = true;
+  return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+}
+
 // Rank 1 saves. Rank 0, which serves the store, ends after it has received rank 1's file.
 Status saved_while_rank_0_ends(const std::string& path, bool after_commit) {
   const CommitPlan plan{.directory = CheckpointDirectory(path),
@@ -162,10 +170,8 @@ Status saved_while_rank_0_ends(const std::string& path, bool after_commit) {
                         .attempt = Attempt(1),
                         .timeout = std::chrono::minutes(1),
                         .patience = std::chrono::minutes(1)};
-  c10d::TCPStoreOptions options;
-  options.port = 0;
-  options.isServer = true;
-  auto server = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  require(plan.directory.begin_attempt(plan.job).has_value(), "the attempt begins");
+  auto server = serve_store();
   std::optional<Meeting> meeting(std::in_place, server, 0, 2);
   Status saved;
   std::jthread rank_1([&, port = server->getPort()] {
@@ -190,6 +196,27 @@ TEST(CheckpointCommit, ARankReadsTheManifestIfRank0EndsWithItsStore) {
   ASSERT_FALSE(before);
   EXPECT_EQ(before.error().code(), ErrorCode::kTimedOut);
   EXPECT_TRUE(before.error().message().starts_with("rank 0 did not answer: ")) << before.error().message();
+}
+
+TEST(CheckpointCommit, ADirectoryThatIsMovedDuringASaveIsTheReasonOfTheFailure) {
+  const ScratchDirectory scratch;
+  const CommitPlan plan{.directory = CheckpointDirectory(scratch / "checkpoints"),
+                        .job = "job",
+                        .attempt = Attempt(1),
+                        .timeout = std::chrono::minutes(1),
+                        .patience = std::chrono::minutes(1)};
+  ASSERT_TRUE(plan.directory.begin_attempt(plan.job));
+  const auto server = serve_store();
+  Meeting meeting(server, 0, 1);
+  const Status saved = commit_checkpoint(plan, meeting, 3, [&](const std::string& directory) {
+    fs::rename(plan.directory.path(), scratch / "away");
+    return Expected<RankContents>(system_failure("cannot rename to " + directory + "/x", ENOENT));
+  });
+  ASSERT_FALSE(saved);
+  EXPECT_TRUE(saved.error().message().starts_with("the checkpoint directory " + plan.directory.path() +
+                                                  " is gone (moved or removed during the training)"))
+      << saved.error().message();
+  EXPECT_FALSE(fs::exists(plan.directory.path()));
 }
 
 TEST(CheckpointCommit, ATextThatIsNotUtf8FailsTheSaveOnAllAndTheyRetryTogether) {

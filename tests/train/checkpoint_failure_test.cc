@@ -69,5 +69,31 @@ TEST_F(CheckpointTest, CountsSavesWhoseManifestDoesNotFitOnTheDisk) {
   if (!mounted) GTEST_SKIP() << "this user may not mount";
 }
 
+TEST_F(CheckpointTest, SavesDoNotMakeADirectoryThatIsGoneAndSucceedWhenItIsBack) {
+  const Warnings warnings;
+  Training training(directory_);
+  const auto saves = [&] {
+    training.train(1);
+    return training.checkpoints.save(training.state);
+  };
+  ASSERT_TRUE(saves());
+  const std::string away = scratch_ / "away";
+  fs::rename(directory_, away);
+  EXPECT_FALSE(saves());
+  EXPECT_FALSE(saves());
+  EXPECT_FALSE(fs::exists(directory_));
+  fs::create_directory(directory_);
+  EXPECT_FALSE(saves()) << "an empty one in its place";
+  EXPECT_TRUE(fs::is_empty(directory_));
+  fs::remove(directory_);
+  fs::rename(away, directory_);
+  EXPECT_TRUE(saves());
+  const std::string gone =
+      "the checkpoint directory " + directory_ + " is gone (moved or removed during the training): ";
+  EXPECT_THAT(warnings.lines(), testing::ElementsAre(HasSubstr("the checkpoint of step 2 failed: " + gone),
+                                                     HasSubstr("3 saves failed, from step 2 on: " + gone)));
+  EXPECT_EQ(restored_step(directory_), 5);
+}
+
 }  // namespace
 }  // namespace muster

@@ -339,6 +339,21 @@ TEST_F(CheckpointDirectoryTest, FenceNamesAnOwnerThatHasOnlyClaimedItsNumber) {
   EXPECT_THAT(directory_.check_newest(mine).error().message(), HasSubstr("attempt 2 of job 'other' on host"));
 }
 
+TEST_F(CheckpointDirectoryTest, AnAttemptWhoseFileIsGoneMayNotWrite) {
+  const Attempt mine = begin();
+  const std::string attempts = scratch_ / "attempts";
+  std::filesystem::rename(attempts, scratch_ / "away");
+  const Status gone = directory_.check_newest(mine);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(gone.error().message(),
+            fmt::format("the checkpoint directory {} is gone (moved or removed during the training): "
+                        "there is no attempts/000001.json in it",
+                        directory_.path()));
+  std::filesystem::rename(scratch_ / "away", attempts);
+  EXPECT_TRUE(directory_.check_newest(mine));
+}
+
 // A launcher claimed a number and died: older attempts are fenced, and everything that they reported is kept.
 TEST_F(CheckpointDirectoryTest, AClaimWithoutARecordIsSkippedByTheChain) {
   const Attempt first = begin();
