@@ -66,8 +66,19 @@ void Attendance::watch() {
   });
 }
 
+void Attendance::accumulates(bool meets) {
+  trains();
+  if (meets) begun_ = count_ + 1;
+}
+
 void Attendance::reduces() {
-  ++count_;
+  trains();
+  begun_ = ++count_;
+}
+
+// Notes the loop that this rank trains in. The counts change afterwards, so the watcher never sees the counts
+// of a new loop together with the old loop.
+void Attendance::trains() {
   const TrainingLoop loop = current_loop();
   if (loop != loop_) {
     const std::lock_guard lock(mutex_);
@@ -80,13 +91,14 @@ void Attendance::reduces() {
 }
 
 void Attendance::leaves(const TrainingLoop& loop) {
-  if (joins_ || count_ == 0 || loop != loop_) return;
-  left_ = fmt::format("{} {} {} {}", rank_, count_.load(), loader_, loop_.end);
+  if (joins_ || loop != loop_) return;
+  left_ = fmt::format("{} {} {} {} {}", rank_, count_.load(), begun_.load(), loader_, loop_.end);
   say("", left_);
 }
 
 void Attendance::ends() {
-  if (count_ > 0) say(left_, fmt::format("{} {} {} {}", rank_, count_.load(), kAllLoops, 0));
+  if (begun_ > 0)
+    say(left_, fmt::format("{} {} {} {} {}", rank_, count_.load(), begun_.load(), kAllLoops, 0));
 }
 
 // If the store has the text `before`, replaces it by `text`. If it has the text of another rank, keeps that
@@ -108,18 +120,20 @@ std::string Attendance::said(c10d::Store& store) const {
   return {bytes.begin(), bytes.end()};
 }
 
-// A rank that leaves a loop writes a text to the store: which loop it leaves, and in how many reductions it
-// has taken part. `said` is this text. Returns the content of the text if the rank has left this rank's loop
-// or all loops, in fewer reductions than this rank has begun. Otherwise returns nothing.
+// A rank that leaves a loop writes a text to the store: which loop it leaves, in how many reductions it has
+// taken part, and how many reductions it has begun. `said` is this text. Returns the content of the text if
+// the rank has left this rank's loop or all loops, with fewer reductions than this rank. Otherwise returns
+// nothing.
 std::optional<Attendance::Left> Attendance::who_left(const std::string& said) const {
   Left left;
-  long count = 0, loader = 0, end = 0;
-  if (std::sscanf(said.c_str(), "%d %ld %ld %ld", &left.rank, &count, &loader, &end) != 4)
+  long count = 0, begun = 0, loader = 0, end = 0;
+  if (std::sscanf(said.c_str(), "%d %ld %ld %ld %ld", &left.rank, &count, &begun, &loader, &end) != 5)
     return std::nullopt;
   left.count = count;
+  left.begun = begun;
   const std::lock_guard lock(mutex_);
   const bool here = loader == kAllLoops || (loader == loader_ && end == loop_.end);
-  return here && count < count_ ? std::optional(left) : std::nullopt;
+  return here && (count < count_ || begun < begun_) ? std::optional(left) : std::nullopt;
 }
 
 std::string Attendance::deserted() const {
@@ -131,7 +145,7 @@ std::string Attendance::deserted() const {
     return fmt::format(
         "DistributedDataParallel: this rank waits in reduction {} of gradients, "
         "and rank {} has come to the end of its data after {}{}",
-        count_.load(), left->rank, left->count, kAdvice);
+        begun_.load(), left->rank, left->count, kAdvice);
   } catch (const std::exception&) {
     return {};  // the store is gone: the reduction will fail by itself
   }
@@ -141,12 +155,12 @@ std::string Attendance::explain(const std::string& text) const {
   const bool about_peers = std::ranges::any_of(
       kAboutPeers, [&](std::string_view words) { return text.find(words) != std::string::npos; });
   const auto store = store_.lock();
-  if (!about_peers || store == nullptr || count_ == 0) return {};
+  if (!about_peers || store == nullptr || begun_ == 0) return {};
   // The other ranks still reduce gradients, but this rank has left its loop and is in another collective.
   if (!left_.empty() && text.find(kMismatch) != std::string::npos)
     return fmt::format(" (this rank has come to the end of its data after {} reductions of gradients{})",
                        count_.load(), kAdvice);
-  const std::string here = fmt::format("this rank has begun {} reductions of gradients", count_.load());
+  const std::string here = fmt::format("this rank has begun {} reductions of gradients", begun_.load());
   try {
     const std::string text_of_other = said(*store);
     if (const auto left = who_left(text_of_other))

@@ -1,10 +1,12 @@
-// Counts this rank's reductions of gradients. If a reduction fails or does not end, finds out whether another
-// rank has come to the end of its data or its training before this rank.
+// Counts this rank's reductions of gradients. If a reduction, or a collective that comes before it, fails or
+// does not end, finds out whether another rank has come to the end of its data or its training before this
+// rank.
 //
 // A rank that leaves a loop over a data loader notes that in the job's store; steps write nothing. The object
-// does not keep the store alive. On the CPU, a thread of the object watches the backward pass. If the
-// backward pass waits long for other ranks, the thread reads the store. If a rank has left, the thread ends
-// the process with an error. Only the training thread uses the object, but any thread can call explain().
+// does not keep the store alive. On the CPU, a thread of the object watches the training thread. If the
+// training thread waits long for other ranks, the watcher reads the store. If a rank has left, the watcher
+// ends the process with an error. Only the training thread uses the object, but any thread can call
+// explain().
 #pragma once
 
 #include <atomic>
@@ -36,8 +38,11 @@ class Attendance {
   // ends the thread.
   void watch();
   void stop_watching() { watcher_ = {}; }
-  void reduces();  // call before each reduction
-  void ends();     // call at the end of the training
+  // Call one of these two before each training pass. accumulates() is for a pass that reduces no gradients;
+  // `meets` is true if the pass begins with a collective, such as the broadcast of buffers.
+  void accumulates(bool meets);
+  void reduces();
+  void ends();  // call at the end of the training
   // Call this when a join begins or ends. In a join, ranks are allowed to leave their loops at any time.
   void joins(bool joins) { joins_ = joins; }
   // Explains an exception that has this text. If the exception is not about another rank, or if the cause is
@@ -50,7 +55,9 @@ class Attendance {
   struct Left {
     int rank = 0;
     std::int64_t count = 0;
+    std::int64_t begun = 0;
   };
+  void trains();
   void leaves(const TrainingLoop& loop);
   void say(const std::string& before, const std::string& text);
   std::string said(c10d::Store& store) const;
@@ -60,11 +67,12 @@ class Attendance {
   std::string key_;
   int rank_;
   std::function<std::string()> who_is_gone_;
-  std::atomic<std::int64_t> count_ = 0;
+  std::atomic<std::int64_t> count_ = 0;  // reductions
+  std::atomic<std::int64_t> begun_ = 0;  // count_, or one more after a collective of the next reduction
   bool joins_ = false;
   std::string left_;          // what this rank wrote to the store when it left a loop; "" while it trains
   mutable std::mutex mutex_;  // guards what the watcher reads:
-  TrainingLoop loop_;         // the loop of the last reduction
+  TrainingLoop loop_;         // the loop of the last training pass
   std::int64_t loader_ = 0;   // its loader's number, by first use: equal on all ranks
   std::vector<std::uint64_t> loaders_;
   std::jthread watcher_;  // last: it uses the other members

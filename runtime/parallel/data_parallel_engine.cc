@@ -73,7 +73,7 @@ struct DataParallelEngine::State {
   bool broadcasts_buffers_now() const { return options.broadcast_buffers && sync_buffers_next; }
   void broadcast_states(std::int64_t source);
   void broadcast_buffers(std::int64_t source);
-  void begin_reduction();
+  void begin_pass(bool reduces);
   std::int64_t tell_joined_ranks();
   bool shadow_step();
   void broadcast_model_of_last(bool last);
@@ -99,12 +99,15 @@ void DataParallelEngine::State::broadcast_buffers(std::int64_t source) {
                               static_cast<int>(source));
 }
 
-// Counts a reduction that begins. From now on, this model's attendance explains exceptions, even after this
-// State is destroyed, until another model begins a reduction.
-void DataParallelEngine::State::begin_reduction() {
+// Notes a training pass that begins, and counts its reduction. From now on, this model's attendance explains
+// exceptions, even after this State is destroyed, until another model begins a pass.
+void DataParallelEngine::State::begin_pass(bool reduces) {
   static std::atomic<const Attendance*> last = nullptr;
   if (last.exchange(attendance.get()) != attendance.get())
     explain_exceptions_with([here = attendance](const std::string& text) { return here->explain(text); });
+  if (!reduces)
+    return attendance->accumulates(reduction->will_rebuild() ||
+                                   (broadcasts_buffers_now() && !module->buffers().empty()));
   attendance->reduces();
   step_time().meets(state_of(group).key);
 }
@@ -148,7 +151,7 @@ bool DataParallelEngine::State::shadow_step() {
   if (broadcasts_buffers_now()) broadcast_buffers(said[kHasBuffers].item<std::int64_t>());
   sync_buffers_next = said[kReduces].item<std::int64_t>() == 1;
   if (!sync_buffers_next) return true;
-  begin_reduction();
+  begin_pass(/*reduces=*/true);
   reduction->shadow_backward();
   return true;
 }
@@ -222,12 +225,13 @@ void DataParallelEngine::before_forward() {
   if (const std::string why = state_of(state.group).nccl_failure(); !why.empty())
     throw std::runtime_error("DistributedDataParallel: " + why);
   if (torch::GradMode::is_enabled() && state.group.size() > 1) require_frozen(state.parameters);
-  if (torch::GradMode::is_enabled() && state.sync) {
-    state.begin_reduction();
-    state.reduction->prepare_forward();
+  if (torch::GradMode::is_enabled()) {
+    state.begin_pass(state.sync);
+    if (state.sync) state.reduction->prepare_forward();
   }
   std::optional<InStepPart> waiting;
-  if (state.on_cpu() && (state.join || state.broadcasts_buffers_now())) waiting.emplace(kCommunicatePart);
+  if (state.on_cpu() && (state.join || state.broadcasts_buffers_now() || state.reduction->will_rebuild()))
+    waiting.emplace(kCommunicatePart);
   const std::int64_t source = state.join ? state.tell_joined_ranks() : 0;
   // Before the forward pass, less memory is in use than at any other time of a step. So the buckets are
   // rebuilt here.
@@ -268,7 +272,12 @@ void DataParallelEngine::after_forward(const std::vector<torch::Tensor*>& output
 }
 
 void DataParallelEngine::broadcast_buffers() {
-  if (state_->broadcasts_buffers_now()) state_->broadcast_buffers(0);
+  State& state = *state_;
+  state.begin_pass(/*reduces=*/false);
+  if (!state.broadcasts_buffers_now()) return;
+  std::optional<InStepPart> waiting;
+  if (state.on_cpu()) waiting.emplace(kCommunicatePart);
+  state.broadcast_buffers(0);
 }
 
 // The Reducer can only reduce gradients that arrive in a backward pass. So this function runs a backward pass
@@ -280,7 +289,7 @@ void DataParallelEngine::reduce_grads() {
       std::ranges::find(state.parameters.sparse, true) != state.parameters.sparse.end())
     throw std::logic_error(
         "reduce_grads: not supported in join(), with static_graph, or for sparse gradients");
-  state.begin_reduction();
+  state.begin_pass(/*reduces=*/true);
   state.sync_buffers_next = true;
   const bool finds_unused = state.options.find_unused_parameters;
   const auto count = static_cast<std::int64_t>(state.parameters.tensors.size());

@@ -35,9 +35,11 @@ class Reduction {
   // Call rebuild_buckets() before a forward pass. After the first backward pass it rebuilds the buckets in
   // the order in which gradients arrived, or in the order of pin().
   void rebuild_buckets();
+  // Returns true if the buckets are not rebuilt yet. Rebuilding is a collective.
+  bool will_rebuild() const { return reducer_->should_rebuild_buckets(); }
   void pin(const Order& order);
 
-  bool settled() const { return !pinned_.empty() || !reducer_->should_rebuild_buckets(); }
+  bool settled() const { return !pinned_.empty() || !will_rebuild(); }
   Order order() const { return pinned_.empty() ? current_order() : pinned_; }
 
   // Sets the divisor of the next backward pass. `active` is an all-reduce of one number, and its result

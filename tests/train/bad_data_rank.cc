@@ -16,6 +16,7 @@ class BadDataset : public NoiseDataset {
   std::string name() const override { return "noise.idx"; }
   Example get(std::int64_t index) const override {
     Example example = NoiseDataset::get(index);
+    if (index == 18 && fault_ == "slow_end") std::this_thread::sleep_for(std::chrono::seconds(1));
     if (index != 13) return example;
     if (fault_ == "shape" || fault_ == "narrow") example.data = example.data.narrow(0, 0, 11);
     if (fault_ == "type") example.target = example.target.to(at::kInt);
@@ -82,10 +83,72 @@ int train_equal(const Job& job) {
   return 0;
 }
 
+// The ranks reduce gradients after every second batch. After the first epoch rank 1 works alone while the
+// others wait. With 24 samples, all ranks have the same number of batches, and a second epoch follows. With
+// 19 samples rank 0 has the last one, and leaves the loop after the others.
+int train_accumulating(const Job& job, torch::nn::Sequential net, std::int64_t size,
+                       std::int64_t batch_size) {
+  const BadDataset dataset(size, size == 19 ? "slow_end" : "");
+  DataLoader loader(dataset, {.batch_size = batch_size, .uneven_ranks = UnevenRanks::kKeep}, job);
+  net->eval();  // batch norm cannot train on a batch of one sample
+  DistributedDataParallel model(net, job);
+  torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1));
+  GradientAccumulation accumulation(model, 2);
+  const auto train_epoch = [&](int epoch) {
+    for (auto& batch : loader.epochs(epoch + 1)) {
+      const auto part = accumulation.part();
+      torch::nn::functional::cross_entropy(model(batch.data), batch.target).backward();
+      if (!part.is_last()) continue;
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+  };
+  train_epoch(0);
+  if (job.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(8));
+  if (size == 24)
+    train_epoch(1);
+  else
+    job.barrier();
+  return 0;
+}
+
+// Rank 0 has 3 batches, the others 2. Each step begins with a broadcast of buffers.
+int train_oom_safe(const Job& job, torch::nn::Sequential net) {
+  const BadDataset dataset(19, "");
+  DataLoader loader(dataset, {.batch_size = 3, .uneven_ranks = UnevenRanks::kKeep}, job);
+  net->eval();  // batch norm cannot train on a batch of one sample
+  DistributedDataParallel model(net, job);
+  torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1));
+  OomSafeStep step(model, job);
+  for (auto& batch : loader.epochs(1)) {
+    optimizer.zero_grad();
+    step(batch.data.size(0), [&](std::int64_t begin, std::int64_t count) {
+      return torch::nn::functional::cross_entropy(net->forward(batch.data.narrow(0, begin, count)),
+                                                  batch.target.narrow(0, begin, count));
+    });
+    optimizer.step();
+  }
+  job.barrier();
+  return 0;
+}
+
+torch::nn::Sequential with_buffers() {
+  return torch::nn::Sequential(torch::nn::Linear(12, 5), torch::nn::BatchNorm1d(5));
+}
+
+torch::nn::Sequential without_buffers() {
+  return torch::nn::Sequential(torch::nn::Linear(12, 5));
+}
+
 int run(std::string_view fault, const std::string& file) {
   const Job job = init();
   constexpr std::string_view kUnequal = "unequal_";
   if (fault == "equal") return train_equal(job);
+  if (fault == "equal_accumulates") return train_accumulating(job, with_buffers(), 24, 2);
+  if (fault == "equal_reductions") return train_accumulating(job, without_buffers(), 19, 1);
+  if (fault == "unequal_second_step") return train_accumulating(job, without_buffers(), 19, 3);
+  if (fault == "unequal_oom_safe") return train_oom_safe(job, with_buffers());
+  if (fault == "unequal_accumulates") return train_accumulating(job, with_buffers(), 19, 1);
   if (fault.starts_with(kUnequal)) return train_unequal(job, fault.substr(kUnequal.size()));
   if (fault == "truncated") IdxDataset(file, file);
   static const BadDataset dataset(fault == "empty" ? 0 : fault.starts_with("few") ? 2 : 24, fault);

@@ -118,18 +118,36 @@ INSTANTIATE_TEST_SUITE_P(
                 {"DistributedDataParallel: this rank waits in reduction 3 of gradients, and rank ",
                  " has come to the end of its data after 2; unequal"},
                 {0}},
+        Unequal{"accumulates",  // rank 0 waits in the broadcast of buffers
+                {"DistributedDataParallel: this rank waits in reduction 4 of gradients, and rank ",
+                 " has come to the end of its data after 3; unequal"},
+                {0}},
+        Unequal{"second_step",  // rank 0 waits until the ranks agree on the order of the gradients
+                {"DistributedDataParallel: this rank waits in reduction 2 of gradients, and rank ",
+                 " has come to the end of its data after 1; unequal"},
+                {0}},
+        Unequal{"oom_safe",  // rank 0 waits in the broadcast of buffers of an OomSafeStep
+                {"DistributedDataParallel: this rank waits in reduction 3 of gradients, and rank ",
+                 " has come to the end of its data after 2; unequal"},
+                {0}},
         Unequal{"streams", {" has come to the end of its data after 2; unequal"}, {0}},
         Unequal{"reduces",
                 {"(this rank has come to the end of its data after 2 reductions of gradients; unequal"},
                 {1, 2}}),
     [](const auto& info) { return info.param.then; });
 
-// Longer than a rank waits for one that has left its loop.
-TEST(EqualBatches, MayWaitForARankThatIsBusyBetweenEpochs) {
-  LaunchRun run({"--gpus-per-node", "3", "--device", "cpu", "--max-restarts", "0", BAD_DATA_RANK, "equal"},
+// A rank is busy for longer than the others wait before they look whether a rank has left their loop. In
+// equal_reductions, rank 0 has one batch more than the others, too few for another reduction.
+class EqualBatches : public testing::TestWithParam<const char*> {};
+
+TEST_P(EqualBatches, MayWaitForARankThatIsBusyBetweenEpochs) {
+  LaunchRun run({"--gpus-per-node", "3", "--device", "cpu", "--max-restarts", "0", BAD_DATA_RANK, GetParam()},
                 {{"OMP_NUM_THREADS", "1"}});
   EXPECT_EQ(run.exit_code(), 0) << run.err();
 }
+
+INSTANTIATE_TEST_SUITE_P(Of, EqualBatches, testing::Values("equal", "equal_accumulates", "equal_reductions"),
+                         [](const auto& info) { return std::string(info.param); });
 
 // As in PyTorch, some samples are repeated.
 TEST(FewerSamplesThanRanks, AreRepeated) {

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "runtime/parallel/attendance.h"
+#include "runtime/rank/training_loop.h"
 #include "tests/require.h"
 
 namespace muster {
@@ -190,6 +191,53 @@ TEST(Attendance, ExplainsOnlyErrorsAboutPeers) {
               HasSubstr("4 reductions of gradients; rank 1 has ended after 3"));
   store.reset();
   EXPECT_EQ(attendance.explain("Connection closed by peer"), "") << "the job is over";
+}
+
+TEST(Attendance, NoticesBeforeAReductionThatARankHasEnded) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  Attendance here(store, 0), other(store, 1);
+  for (Attendance* each : {&here, &other}) {
+    each->accumulates(/*meets=*/true);
+    each->reduces();
+  }
+  other.ends();
+  here.accumulates(/*meets=*/false);
+  EXPECT_EQ(here.deserted(), "") << "rank 0 does not need rank 1 yet";
+  here.accumulates(/*meets=*/true);
+  EXPECT_THAT(here.deserted(), HasSubstr("this rank waits in reduction 2 of gradients, "
+                                         "and rank 1 has come to the end of its data after 1;"));
+}
+
+// The test runs in a process of its own, because a batch that was taken changes later tests.
+TEST(Attendance, WaitsForARankThatIsBetweenTwoLoops) {
+  spawn(
+      [](const Job&) {
+        const auto store = c10::make_intrusive<c10d::HashStore>();
+        const TrainingLoop first{.loader = 1, .end = 1}, second{.loader = 1, .end = 2};
+        take_batch(first, nullptr);
+        Attendance other(store, 1);
+        other.reduces();
+        end_loop(first);
+        Attendance here(store, 0);
+        here.reduces();
+        here.accumulates(/*meets=*/true);
+        require(here.deserted().contains("rank 1 has come to the end of its data after 1;"), "in the loop");
+        take_batch(second, nullptr);
+        here.accumulates(/*meets=*/true);
+        require(here.deserted().empty(), "in the next loop");
+      },
+      1);
+}
+
+TEST(Attendance, KnowsWhatARankHasBegunBeforeItEnded) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  Attendance here(store, 0), other(store, 1);
+  for (Attendance* each : {&here, &other}) each->accumulates(/*meets=*/true);
+  other.ends();
+  EXPECT_EQ(here.deserted(), "") << "rank 1 has taken part in the collective before reduction 1";
+  here.reduces();
+  EXPECT_THAT(here.deserted(), HasSubstr("this rank waits in reduction 1 of gradients, "
+                                         "and rank 1 has come to the end of its data after 0;"));
 }
 
 }  // namespace
