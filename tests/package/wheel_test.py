@@ -123,6 +123,10 @@ class OtherGlibc(Case):
         out = self.in_root(root, "python3", "-c", f"import subprocess; print('code', subprocess.run({crash}).returncode)")
         self.assertIn("was killed by SIGSEGV", out)
         self.assertIn("code 139", out)
+        mpi = ["launch", "--mpi", "pmix", "--max-restarts", "0", "--", "true"]
+        out = self.in_root(root, "python3", "-c", f"import subprocess; print('code', subprocess.run({mpi}).returncode)")
+        self.assertIn("--mpi pmix needs the PMIx library on every node (Debian's libpmix2): libpmix.so.2: cannot open", out)
+        self.assertIn("code 125", out)
         return self.in_root(root, "python3", "-c", "import os; print(os.confstr('CS_GNU_LIBC_VERSION'))").split()[1]
 
     def test_the_oldest_debian_of_the_mirror(self):
