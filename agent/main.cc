@@ -1,13 +1,15 @@
-// agent: the program that runs on each node. The launcher starts it, and people do not.
+// muster-agent: the program that runs on each node. The launcher starts it, and people do not.
 //
-//   agent --control-fd FD --node K --incarnation N     a local agent: FD is its end of a socketpair
-//   agent --connect ADDRESS:PORT[,...] --identity JOB/ROLE/K/N --node K --incarnation N [--or-stdio]
+//   muster-agent --control-fd FD --node K --incarnation N     a local agent: FD is its end of a socketpair
+//   muster-agent --connect ADDRESS:PORT[,...] --identity JOB/ROLE/K/N --node K --incarnation N [--or-stdio]
 //       [--stdio-first]
-//   agent --stdio [--identity JOB/ROLE/K/N] --node K --incarnation N     any other agent; it reads its key,
+//   muster-agent --stdio [--identity JOB/ROLE/K/N] --node K --incarnation N     any other agent; it reads its
+//   key,
 //       64 hexadecimal digits, from stdin
-//   agent --door FD     local agents of one job after the other: each comes through FD (agent_pool.h)
+//   muster-agent --door FD     local agents of one job after the other: each comes through FD (agent_pool.h)
 //   --stays, with --stdio or --stdio-first: the same for any other agent; each job comes through stdin
-//   agent --sweep JOB --node K [--below N] [--kill]     looks on this host for what is left of that node
+//   muster-agent --sweep JOB --node K [--below N] [--kill]     looks on this host for what is left of that
+//   node
 //
 // N is 1 for the first agent of this node, 2 for the agent that replaces it, and so on. The default is 1.
 //

@@ -2,8 +2,11 @@
 # linked against stubs of that version (common/glibc/stubs.py). common/glibc has the newer functions that they call.
 
 set(MUSTER_GLIBC "" CACHE STRING "The oldest glibc for launch, agent and their modules: 2.28, or empty for this machine's")
-if(MUSTER_GLIBC AND (MUSTER_SANITIZE OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64"))
-  message(FATAL_ERROR "MUSTER_GLIBC=${MUSTER_GLIBC} is for x86-64 and without sanitizers: leave it empty.")
+if(NOT MUSTER_GLIBC MATCHES "^(2\\.28)?$")
+  message(FATAL_ERROR "MUSTER_GLIBC=${MUSTER_GLIBC}: give 2.28, or leave it empty.")
+elseif(MUSTER_GLIBC AND (MUSTER_SANITIZE OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64"))
+  message(STATUS "MUSTER_GLIBC=${MUSTER_GLIBC} has no effect: it is for x86-64 without sanitizers")
+  set(MUSTER_GLIBC "")
 endif()
 
 # muster_old_glibc(TARGET...)

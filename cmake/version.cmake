@@ -9,6 +9,15 @@ set(commit "$Format:%h$")
 if(commit MATCHES "Format")
   execute_process(COMMAND git -C ${CMAKE_CURRENT_LIST_DIR} describe --tags --always --match=v[0-9]* --abbrev=9 --dirty=.dirty
     OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(NOT described AND EXISTS ${CMAKE_CURRENT_LIST_DIR}/../.git)
+    message(WARNING "git does not say which commit this is, so the version lacks its name: run `git describe --always` here")
+  endif()
+  # A build after the next commit configures again.
+  execute_process(COMMAND git -C ${CMAKE_CURRENT_LIST_DIR} rev-parse --path-format=absolute --git-path logs/HEAD
+    OUTPUT_VARIABLE commits OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(commits AND EXISTS ${commits} AND NOT CMAKE_SCRIPT_MODE_FILE)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${commits})
+  endif()
 elseif(NOT described)
   set(described ${commit})
 endif()

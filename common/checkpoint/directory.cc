@@ -439,11 +439,16 @@ Status CheckpointDirectory::check_newest(Attempt mine) const {
   auto newest = newest_number();
   if (!newest) return failure_within("cannot look for a newer attempt", std::move(newest));
   if (*newest == mine) return {};
-  if (*newest < mine)
+  if (*newest < mine) {
+    // On a network file system a list may be old. A name that this attempt has made is looked up anew.
+    const bool is_there =
+        access(attempt_path(mine).c_str(), F_OK) == 0 || access(claim_path(mine).c_str(), F_OK) == 0;
+    if (is_there) return {};
     return failure(
         ErrorCode::kNotFound,
         "the checkpoint directory {} is gone (moved or removed during the training): there is no {} in it",
         path_, attempt_path(mine).substr(path_.size() + 1));
+  }
   // There is an attempt with a higher number, so `mine` is fenced, whatever the other attempt's file says.
   // That file is read to name the other job in the message, and for nothing else.
   const auto taker = read_begun(*newest);

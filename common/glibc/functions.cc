@@ -1,8 +1,8 @@
 // Functions that glibc got after version 2.28, for programs that have to run with 2.28
 // (cmake/old_glibc.cmake).
 //
-// The linker takes a function from here instead of from glibc, and leaves the others out. Each does what
-// glibc's does. If a newer glibc is there at run time and its function is better, the function here calls it.
+// The linker takes a function from here instead of from glibc, and leaves the others out. Two of them do less
+// than glibc's, and say so below. These two call glibc's function if the glibc at run time has it.
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -42,11 +42,7 @@ int __fxstat(int version, int fd, struct stat* found);
 int __fxstatat(int version, int fd, const char* path, struct stat* found, int flags);
 
 namespace {
-#ifdef __x86_64__
-constexpr int kStatVersion = 1;
-#else
-constexpr int kStatVersion = 0;
-#endif
+constexpr int kStatVersion = 1;  // of x86-64
 }  // namespace
 
 int stat(const char* path, struct stat* found) noexcept {
@@ -98,8 +94,9 @@ namespace {
 
 constexpr long long kSecond = 1'000'000'000;  // ns
 
-// Waits by the wall clock. The wait lasts a second at most, and then looks like one that was woken for no
-// reason. So the caller tests its condition again, and a change of the wall clock does little harm.
+// Waits by the wall clock, for a second at most, and then returns as if it had been woken for no reason. So
+// the caller tests its condition again. If the wall clock is set back during the wait, the wait takes longer
+// by the same time.
 int wait_by_wall_clock(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                        const timespec* until) {
   timespec now{};
@@ -145,13 +142,14 @@ int number_of(const char* text) {
   return number;
 }
 
-// For kernels before 5.9. Allocates nothing, because a forked child calls it.
+// For older kernels. Allocates nothing, because a forked child calls it.
 int close_each(unsigned first, unsigned last, int flags) {
   if ((flags & CLOSE_RANGE_UNSHARE) != 0 && unshare(CLONE_FILES) != 0) return -1;
   const int list = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (list < 0) return -1;
   alignas(DirectoryEntry) char buffer[2048];
-  for (long size = 0; (size = syscall(SYS_getdents64, list, buffer, sizeof buffer)) > 0;) {
+  long size = 0;
+  while ((size = syscall(SYS_getdents64, list, buffer, sizeof buffer)) > 0) {
     for (long at = 0; at < size;) {
       const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
       at += entry->size;
@@ -161,14 +159,17 @@ int close_each(unsigned first, unsigned last, int flags) {
       (flags & CLOSE_RANGE_CLOEXEC) != 0 ? fcntl(fd, F_SETFD, FD_CLOEXEC) : close(fd);
     }
   }
-  return close(list);
+  close(list);
+  return size == 0 ? 0 : -1;
 }
 
 }  // namespace
 
 int close_range(unsigned first, unsigned last, int flags) noexcept {
   const long result = syscall(SYS_close_range, first, last, flags);
-  return result == 0 || errno != ENOSYS ? static_cast<int>(result) : close_each(first, last, flags);
+  // Kernels before 5.9 lack the call, and kernels before 5.11 lack CLOSE_RANGE_CLOEXEC.
+  const bool lacks = errno == ENOSYS || (errno == EINVAL && (flags & CLOSE_RANGE_CLOEXEC) != 0);
+  return result == 0 || !lacks ? static_cast<int>(result) : close_each(first, last, flags);
 }
 
 // Without glibc's own, the child closes the descriptors that are open now.

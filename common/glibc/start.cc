@@ -12,8 +12,6 @@ using Main = int(int argc, char** argv, char** environment);
 
 extern "C" {
 
-extern Constructor* __preinit_array_start[] __attribute__((visibility("hidden")));
-extern Constructor* __preinit_array_end[] __attribute__((visibility("hidden")));
 extern Constructor* __init_array_start[] __attribute__((visibility("hidden")));
 extern Constructor* __init_array_end[] __attribute__((visibility("hidden")));
 void _init() __attribute__((visibility("hidden")));
@@ -23,8 +21,6 @@ int start_of_glibc(Main* main, int argc, char** argv, Main* construct, void (*en
 __asm__(".symver start_of_glibc, __libc_start_main@GLIBC_2.2.5");
 
 static int construct(int argc, char** argv, char** environment) {
-  for (Constructor** each = __preinit_array_start; each != __preinit_array_end; ++each)
-    (*each)(argc, argv, environment);
   _init();
   for (Constructor** each = __init_array_start; each != __init_array_end; ++each)
     (*each)(argc, argv, environment);

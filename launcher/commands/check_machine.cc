@@ -46,7 +46,7 @@ Demand demand_of(const Plan& plan) {
 Finding check_agent() {
   const auto program = LocalBootstrap::find_agent_program();
   if (program) return {kOk, "agent", *program};
-  return {kFail, "agent", program.error().message(), "install launch and agent into one directory"};
+  return {kFail, "agent", program.error().message(), "install launch and muster-agent into one directory"};
 }
 
 Finding check_loopback() {

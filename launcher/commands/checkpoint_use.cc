@@ -16,9 +16,9 @@ namespace {
 
 using enum CheckpointUse::Kind;
 
-// Agents that are told to leave give their workers the grace, and need this time for themselves.
-constexpr Duration kLeaveLimit = std::chrono::seconds(5);
-constexpr Duration kMemoryWriteLimit = std::chrono::seconds(45);  // agents write checkpoints to the disk
+// Agents that are told to leave give their workers the grace. Then they may write checkpoints from memory to
+// the disk, for up to 45 s.
+constexpr Duration kLeaveLimit = std::chrono::seconds(50);
 
 // Returns an agent that may belong to the job of the attempt. Returns nothing if this user could see whether
 // it does.
@@ -85,8 +85,7 @@ int settle_checkpoint_use(const Options& options, int signals, std::vector<std::
     return 0;
   }
   if (!options.quiet) say(use->text);
-  const Duration memory = options.limits.memory_tier_bytes > 0 ? kMemoryWriteLimit : Duration::zero();
-  const auto ended = LostJob(use->job).end(options.limits.grace + memory + kLeaveLimit, signals);
+  const auto ended = LostJob(use->job).end(options.limits.grace + kLeaveLimit, signals);
   if (ended) return *ended == 0 ? 0 : 128 + *ended;
   const std::string cannot = fmt::format("--checkpoint-dir: {} may still be written by job {}: {}",
                                          options.checkpoint_directory, use->job, ended.error().message());

@@ -3,7 +3,7 @@
 // this launch ends them.
 //
 // If the other launch is on another machine, or in another container, last_use_of() may be unable to tell
-// whether that launch still runs. Writes nothing. Blocking.
+// whether that launch still runs. Blocking.
 #pragma once
 
 #include <optional>
@@ -29,8 +29,9 @@ struct CheckpointUse {
 // Returns the last use of the checkpoint directory. Returns nothing if it was never used.
 std::optional<CheckpointUse> last_use_of(const Options& options);
 
-// Makes sure that no other job on this machine writes into the checkpoint directory. Ends the processes of a
-// job whose launcher is gone, and waits until they have ended. Returns 0 if this launch can begin. Otherwise
+// Makes sure that no rank of another job on this machine writes into the checkpoint directory. Ends the
+// processes of a job whose launcher is gone, and waits until they have ended. An agent whose ranks have ended
+// is not found. Returns 0 if this launch can begin. Otherwise
 // says why it cannot, and returns the exit code. Adds what the user should know to `notices`. `signals` is a
 // signalfd: INT, TERM, HUP or QUIT ends the wait.
 int settle_checkpoint_use(const Options& options, int signals, std::vector<std::string>& notices);

@@ -15,7 +15,8 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr auto kLostLookPeriod = std::chrono::milliseconds(10);
+constexpr Duration kShortestPause = std::chrono::milliseconds(10);  // between two looks
+constexpr Duration kLongestPause = std::chrono::milliseconds(200);
 constexpr Duration kDeathLimit = std::chrono::seconds(5);  // after SIGKILL
 constexpr std::uint64_t kMostProcBytes = 16 << 20;
 
@@ -57,28 +58,30 @@ Expected<int> LostJob::end(Duration grace, int signals) {
   int stopped_by = 0;
   const StopSignal stop(context, signals, [&stopped_by](int number) { stopped_by = number; });
   const TimePoint kill_at = Clock::now() + grace;
+  Duration pause = kShortestPause;
   // A look can miss a process that is forked meanwhile. So two looks in a row must find nothing.
   for (int clean_looks = 0; clean_looks < 2 && stopped_by == 0;) {
     clean_looks = look() ? 0 : clean_looks + 1;
     if (clean_looks > 0) continue;
+    terminate();
     if (const auto left = forbidden()) return failure(ErrorCode::kFenced, "{}", describe(*left));
     const TimePoint now = Clock::now();
     if (now > kill_at + kDeathLimit) {
       const pid_t left = processes_.empty() ? *agents_.begin() : processes_.front();
       return failure(ErrorCode::kFenced, "{}", describe(leftover_of(left, 0)));
     }
-    terminate();
     if (now > kill_at) kill_all();
-    context.run_for(kLostLookPeriod);
+    context.run_for(std::exchange(pause, std::min(2 * pause, kLongestPause)));
   }
   return stopped_by;
 }
 
 // Returns a process that this user is not allowed to end.
 std::optional<Leftover> LostJob::forbidden() const {
-  const auto found =
-      std::ranges::find_if(processes_, [](pid_t pid) { return kill(pid, 0) != 0 && errno == EPERM; });
-  return found == processes_.end() ? std::nullopt : std::optional(leftover_of(*found, EPERM));
+  std::vector<pid_t> all = processes_;
+  all.insert(all.end(), agents_.begin(), agents_.end());
+  const auto found = std::ranges::find_if(all, [](pid_t pid) { return kill(pid, 0) != 0 && errno == EPERM; });
+  return found == all.end() ? std::nullopt : std::optional(leftover_of(*found, EPERM));
 }
 
 void LostJob::terminate() {

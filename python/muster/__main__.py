@@ -24,7 +24,7 @@ def _launch():
 def main():
     launch = _launch()
     if launch is None:
-        print(f"muster: launch is not installed in {sys.prefix}: {sys.executable} -m pip install muster-launch", file=sys.stderr)
+        print(f"muster: launch is not installed in {sys.prefix}: install the wheel muster-launch there", file=sys.stderr)
         return 127
     os.environ.setdefault("PYTHON_EXEC", sys.executable)
     for each in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and a program that it executes would, too

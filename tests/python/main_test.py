@@ -98,7 +98,7 @@ class Main(unittest.TestCase):
     def test_says_what_to_install(self):
         python = self.environment_with("env", installed=False)
         run = self.muster(python, "train.py", PYTHONPATH=os.path.dirname(MODULE))
-        expected = f"muster: launch is not installed in {self.scratch}/env: {python} -m pip install muster-launch\n"
+        expected = f"muster: launch is not installed in {self.scratch}/env: install the wheel muster-launch there\n"
         self.assertEqual((run.returncode, run.stdout, run.stderr), (127, "", expected))
 
     def test_works_in_a_job_with_the_agents_copy_of_the_module(self):

@@ -91,7 +91,11 @@ class WriteOut {
 
   Status write(CheckpointId id) {
     const std::string directory = directory_.path_of(as_written(id));
-    if (Status made = make_directories_durably(directory); !made) return made;
+    // Does not make the directory above. If that one is gone, a new one would lack the attempt files.
+    std::error_code error;
+    std::filesystem::create_directory(directory, error);
+    if (error) return system_failure("cannot create directory " + directory, error.value());
+    if (Status synced = sync_directory(directory_.path()); !synced) return synced;
     for (const Held& each : held_) {
       if (each.header.id() != id) continue;
       if (Status written = write_rank(each, directory); !written) return written;
