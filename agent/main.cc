@@ -4,12 +4,11 @@
 //   muster-agent --connect ADDRESS:PORT[,...] --identity JOB/ROLE/K/N --node K --incarnation N [--or-stdio]
 //       [--stdio-first]
 //   muster-agent --stdio [--identity JOB/ROLE/K/N] --node K --incarnation N     any other agent; it reads its
-//   key,
-//       64 hexadecimal digits, from stdin
+//       key, 64 hexadecimal digits, from stdin
 //   muster-agent --door FD     local agents of one job after the other: each comes through FD (agent_pool.h)
 //   --stays, with --stdio or --stdio-first: the same for any other agent; each job comes through stdin
-//   muster-agent --sweep JOB --node K [--below N] [--kill]     looks on this host for what is left of that
-//   node
+//   muster-agent --sweep JOB --node K [--below N] [--kill]     looks on this host for processes that are left
+//       of that node
 //
 // N is 1 for the first agent of this node, 2 for the agent that replaces it, and so on. The default is 1.
 //
