@@ -177,10 +177,14 @@ Expected<std::vector<pid_t>> list_children() {
   return children;
 }
 
-bool was_executed_with(pid_t pid, std::string_view entry) {
+std::string environment_of(pid_t pid) {
   constexpr std::size_t kMaxBytes = 16 << 20;
-  const auto environment = read_file(fmt::format("/proc/{}/environ", pid), kMaxBytes);
-  std::string_view rest = environment ? std::string_view(*environment) : "";
+  return read_file(fmt::format("/proc/{}/environ", pid), kMaxBytes).value_or("");
+}
+
+bool was_executed_with(pid_t pid, std::string_view entry) {
+  const std::string environment = environment_of(pid);
+  std::string_view rest = environment;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\0'), rest.size());
     if (rest.substr(0, end) == entry) return true;

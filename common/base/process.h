@@ -58,6 +58,9 @@ std::string name_of(pid_t pid);
 // is free.
 Expected<std::vector<pid_t>> list_children();
 
+// Returns the variables with which the process was executed: entries such as "HOME=/root", each with a '\0'
+// at its end. Returns an empty text if they cannot be read.
+std::string environment_of(pid_t pid);
 // Returns whether this NAME=value was in the environment of the process when it was executed. If the
 // environment cannot be read, returns false. This is so if the process is another user's, or if it is gone.
 bool was_executed_with(pid_t pid, std::string_view entry);

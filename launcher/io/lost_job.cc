@@ -18,7 +18,7 @@ namespace {
 constexpr Duration kShortestPause = std::chrono::milliseconds(10);  // between two looks
 constexpr Duration kLongestPause = std::chrono::milliseconds(200);
 constexpr Duration kDeathLimit = std::chrono::seconds(5);  // after SIGKILL
-constexpr std::uint64_t kMostProcBytes = 16 << 20;
+constexpr std::size_t kMostCommandBytes = 16 << 20;
 
 bool is_living_agent(pid_t pid) {
   return muster::name_of(pid) == "muster-agent" && !is_exiting(pid);
@@ -33,8 +33,7 @@ Leftover leftover_of(pid_t pid, int error) {
 bool LostJob::was_given(const std::string& checkpoint_directory) const {
   constexpr std::string_view kName = "MUSTER_CHECKPOINT_DIR=";
   return std::ranges::any_of(processes_, [&](pid_t pid) {
-    const std::string environment =
-        read_file(fmt::format("/proc/{}/environ", pid), kMostProcBytes).value_or("");
+    const std::string environment = environment_of(pid);
     std::error_code ignored;
     return std::ranges::any_of(split(environment, '\0'), [&](std::string_view entry) {
       return entry.starts_with(kName) &&
@@ -107,7 +106,7 @@ std::optional<pid_t> lost_agent_of(uid_t user) {
     const auto pid = parse_number<pid_t>(next->path().filename().string());
     if (!pid || !is_living_agent(*pid) || muster::user_of(*pid) != user) continue;
     // Agents of launchers on other hosts have other flags. The parent of a local agent is its launcher.
-    const std::string line = read_file(next->path() / "cmdline", kMostProcBytes).value_or("");
+    const std::string line = read_file(next->path() / "cmdline", kMostCommandBytes).value_or("");
     if (line.contains("--control-fd") && muster::name_of(parent_of(*pid)) != "launch") return pid;
   }
   return std::nullopt;

@@ -77,7 +77,6 @@ Expected<std::vector<JobEntry>> list_jobs(const std::string& log_directory) {
 }
 
 std::map<std::string, std::vector<pid_t>> processes_by_job() {
-  constexpr std::size_t kMaxBytes = 16 << 20;
   constexpr std::string_view kMark = "MUSTER_JOB_ID=";
   std::map<std::string, std::vector<pid_t>> processes;
   std::error_code error;
@@ -85,8 +84,8 @@ std::map<std::string, std::vector<pid_t>> processes_by_job() {
   for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
     const auto pid = parse_number<pid_t>(next->path().filename().string());
     if (!pid) continue;
-    const auto environment = read_file(next->path() / "environ", kMaxBytes);
-    for (const std::string_view entry : split(environment ? *environment : "", '\0')) {
+    const std::string environment = environment_of(*pid);
+    for (const std::string_view entry : split(environment, '\0')) {
       if (entry.starts_with(kMark)) processes[std::string(entry.substr(kMark.size()))].push_back(*pid);
     }
   }
