@@ -1,8 +1,10 @@
-// The time from starting a launcher until its last rank is in main(): Muster, bare posix_spawn, MPICH's
-// mpiexec.hydra, Open MPI's mpirun and torchrun, in turn, in one run. A launcher that does not end in 20 s is
+// Muster, bare posix_spawn, MPICH's mpiexec.hydra, Open MPI's mpirun and torchrun start plain ranks, in turn,
+// in one run. Three tables for each number of ranks: the time from starting the launcher until its last rank
+// is in main(), the time from there until the launcher has ended (the ranks end at once), and the processor
+// time of the launcher and of all processes that it waited for. A launcher that does not end in 20 s is
 // stopped; after three such tries it is left out, with a note.
 //
-//   launch_latency [--ranks 4,16] [--runs 21] [--torchrun PATH] [--json]
+//   launch_latency [--ranks 1,4,16,64] [--runs 21] [--torchrun PATH] [--json]
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -10,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,9 +29,16 @@ namespace fs = std::filesystem;
 constexpr int kLimitMilliseconds = 20'000;
 constexpr int kMaxHungTries = 3;
 
+// Milliseconds.
+struct Times {
+  double start = 0;      // from before the spawn to the last rank's stamp
+  double end = 0;        // from the last rank's stamp until the launcher has ended
+  double processor = 0;  // of the launcher and of the processes that it waited for
+};
+
 struct Launch {
-  std::optional<double> milliseconds;  // from before the spawn to the last rank's stamp, if all ranks ran
-  bool hung = false;                   // had to be stopped, even after all ranks ran
+  std::optional<Times> times;  // if all ranks ran
+  bool hung = false;           // had to be stopped, even after all ranks ran
   bool failed = false;
 };
 
@@ -44,12 +54,20 @@ std::optional<std::int64_t> last_stamp(const std::string& stamps, int ranks) {
   return last;
 }
 
+double milliseconds(const rusage& usage) {
+  const auto of = [](const timeval& time) {
+    return 1e3 * static_cast<double>(time.tv_sec) + 1e-3 * static_cast<double>(time.tv_usec);
+  };
+  return of(usage.ru_utime) + of(usage.ru_stime);
+}
+
 Launch measure(const std::vector<Command>& commands, int ranks, const std::string& stamps) {
   fs::remove(stamps);
   const std::int64_t begin = now_ns();
   std::vector<pid_t> pids;
   for (const Command& command : commands) pids.push_back(spawn(command));
   Launch launch;
+  double processor = 0;
   for (const pid_t pid : pids) {
     if (pid > 0 && !ends_within(pid, kLimitMilliseconds)) {
       launch.hung = true;
@@ -57,10 +75,15 @@ Launch measure(const std::vector<Command>& commands, int ranks, const std::strin
       if (!ends_within(pid, 2000)) kill(pid, SIGKILL);
     }
     int status = 0;
-    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) launch.failed = !launch.hung;
+    rusage usage{};
+    if (pid < 0 || wait4(pid, &status, 0, &usage) != pid || status != 0) launch.failed = !launch.hung;
+    processor += milliseconds(usage);
   }
+  const std::int64_t end = now_ns();
   const auto last = last_stamp(stamps, ranks);
-  if (last) launch.milliseconds = static_cast<double>(*last - begin) / 1e6;
+  if (last)
+    launch.times =
+        Times{static_cast<double>(*last - begin) / 1e6, static_cast<double>(end - *last) / 1e6, processor};
   return launch;
 }
 
@@ -68,6 +91,7 @@ struct Contender {
   std::string name;
   std::function<std::vector<Command>(int ranks)> commands;
   int one_run_of;  // slow contenders run only in every nth round
+  int least_ranks = 1;
 };
 
 std::vector<Contender> contenders(const fs::path& bin, const std::string& probe, const std::string& stamps,
@@ -89,7 +113,7 @@ std::vector<Contender> contenders(const fs::path& bin, const std::string& probe,
                                                 std::to_string(n / 2), "--log-dir", log_dir, "--quiet", probe,
                                                 stamps}};
                  },
-                 1});
+                 1, 2});
   all.push_back(
       {"mpiexec.hydra",
        [=](int n) { return std::vector<Command>{{"mpiexec.hydra", "-n", std::to_string(n), probe, stamps}}; },
@@ -111,36 +135,61 @@ std::vector<Contender> contenders(const fs::path& bin, const std::string& probe,
   return all;
 }
 
-std::vector<Series> compare(const std::vector<Contender>& all, int ranks, int runs,
-                            const std::string& stamps) {
-  std::vector<Series> rows;
-  for (const Contender& contender : all) rows.push_back({contender.name, {}, {}});
-  struct Tries {
-    int all = 0;
-    int hung = 0;
-  };
+// What a contender's runs gave.
+struct Tries {
+  int all = 0;
+  int hung = 0;
+  std::vector<Times> times;
+  std::string note;
+};
+
+std::vector<Tries> compare(const std::vector<Contender>& all, int ranks, int runs,
+                           const std::string& stamps) {
   std::vector<Tries> tries(all.size());
   for (int run = -1; run < runs; ++run) {  // the first round only warms the page cache
     for (std::size_t i = 0; i < all.size(); ++i) {
       if ((run >= 0 && run % all[i].one_run_of != 0) || tries[i].hung == kMaxHungTries) continue;
+      if (ranks < all[i].least_ranks) continue;
       const Launch launch = measure(all[i].commands(ranks), ranks, stamps);
       ++tries[i].all;
       if (launch.hung) ++tries[i].hung;
-      if (launch.failed || !launch.milliseconds) rows[i].note = "not all ranks ran";
-      if (run >= 0 && launch.milliseconds && !launch.failed) rows[i].values.push_back(*launch.milliseconds);
+      if (launch.failed || !launch.times) tries[i].note = "not all ranks ran";
+      if (run >= 0 && launch.times && !launch.failed) tries[i].times.push_back(*launch.times);
     }
   }
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (tries[i].hung > 0)
-      rows[i].note = fmt::format("{} of {} tries did not end", tries[i].hung, tries[i].all);
+  for (Tries& each : tries) {
+    if (each.hung > 0) each.note = fmt::format("{} of {} tries did not end", each.hung, each.all);
   }
-  return rows;
+  return tries;
+}
+
+void report_tables(Report& report, const std::vector<Contender>& all, int ranks,
+                   const std::vector<Tries>& tries) {
+  struct Table {
+    const char* title;
+    const char* unit;
+    double Times::* value;
+  };
+  constexpr Table kTables[] = {
+      {"start", "milliseconds from the start of the launcher to the last rank's main()", &Times::start},
+      {"end", "milliseconds from the last rank's main(), which ends at once, to the launcher's end",
+       &Times::end},
+      {"processor time", "milliseconds of the launcher and of the processes that it waited for",
+       &Times::processor}};
+  for (const Table& table : kTables) {
+    std::vector<Series> rows;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      rows.push_back({all[i].name, {}, tries[i].note});
+      for (const Times& times : tries[i].times) rows.back().values.push_back(times.*table.value);
+    }
+    report.add(fmt::format("{} ranks: {}", ranks, table.title), table.unit, rows);
+  }
 }
 
 int run(int argc, char** argv) {
   CLI::App app(
       "Launcher start to the last rank's main(), compared with posix_spawn, mpiexec.hydra, mpirun and torchrun");
-  std::vector<int> ranks = {4, 16};
+  std::vector<int> ranks = {1, 4, 16, 64};
   int runs = 21;
   bool json = false;
   std::string torchrun = torch_program("torchrun");
@@ -159,10 +208,7 @@ int run(int argc, char** argv) {
       contenders(bin, (bin / "launch_latency_probe").string(), stamps, scratch / "logs", torchrun);
   Report report(json);
   for (const int count : ranks) {
-    const auto rows = compare(all, count, runs, stamps);
-    const std::string title = fmt::format("{} ranks", count);
-    const std::string unit = "milliseconds from the start of the launcher to the last rank's main()";
-    report.add(title, unit, rows);
+    report_tables(report, all, count, compare(all, count, runs, stamps));
   }
   report.end();
   return 0;

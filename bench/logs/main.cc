@@ -1,6 +1,7 @@
 // Lines per second from ranks that print as fast as they can into one merged output with a prefix on each
-// line. Compares Muster with plain cat (no prefix) and Open MPI's mpirun, in turn, in one run. The output
-// goes to a file in memory; afterwards the benchmark checks that no line is lost or damaged.
+// line. Compares Muster with a bare multiplexer (multiplexer.cc), plain cat (no prefix) and Open MPI's
+// mpirun, in turn, in one run. The output goes to a file in memory; afterwards the benchmark checks that no
+// line is lost or damaged.
 //
 //   logs [--ranks 8] [--lines 200000] [--runs 3] [--json]
 #include <CLI/CLI.hpp>
@@ -43,7 +44,9 @@ std::vector<Contender> contenders(const Setting& setting, const std::string& buf
   };
   std::string all;
   for (int rank = 0; rank < setting.ranks; ++rank) all += fmt::format("{} {} & ", writer, rank);
-  return {{"cat", shell(fmt::format("({} wait) | cat", all))},
+  return {{"bare multiplexer", shell(fmt::format("{} {} {}", (setting.bin / "logs_multiplexer").string(),
+                                                 setting.ranks, writer))},
+          {"cat", shell(fmt::format("({} wait) | cat", all))},
           {"launch",
            shell(fmt::format("{} --gpus-per-node {} --log-dir {}/logs --quiet {}",
                              (setting.bin / "launch").string(), setting.ranks, setting.scratch, writer))},

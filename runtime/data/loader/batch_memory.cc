@@ -23,7 +23,7 @@ thread_local Source source;
 
 BatchMemory::~BatchMemory() {
   for (const auto& [size, idle] : idle_) {
-    for (void* block : idle.blocks) std::free(block);
+    for (const Block& block : idle.blocks) std::free(block.memory);
   }
 }
 
@@ -31,27 +31,39 @@ at::Tensor BatchMemory::take(at::IntArrayRef sizes, at::ScalarType type) {
   const auto wanted = static_cast<std::size_t>(c10::multiply_integers(sizes)) * c10::elementSize(type);
   const std::size_t size_bytes = (wanted + kAlignment - 1) / kAlignment * kAlignment;
   if (size_bytes == 0) return at::empty(sizes, type);
-  void* block = nullptr;
+  Block block;
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = idle_.find(size_bytes); found != idle_.end()) {
       Idle& idle = found->second;
-      block = idle.blocks.back();
-      idle.blocks.pop_back();
+      block = take_from(idle);
       idle.last_used = ++used_;
       idle_bytes_ -= size_bytes;
       if (idle.blocks.empty()) idle_.erase(found);
     }
   }
-  if (block == nullptr) block = std::aligned_alloc(kAlignment, size_bytes);
-  if (block == nullptr) throw std::bad_alloc();
+  if (block.memory == nullptr) block.memory = std::aligned_alloc(kAlignment, size_bytes);
+  if (block.memory == nullptr) throw std::bad_alloc();
+  block.filler = std::this_thread::get_id();
   return at::from_blob(
-      block, sizes,
-      [self = shared_from_this(), size_bytes](void* used) { self->give_back(used, size_bytes); }, type);
+      block.memory, sizes,
+      [self = shared_from_this(), block, size_bytes](void*) { self->give_back(block, size_bytes); }, type);
 }
 
-void BatchMemory::give_back(void* block, std::size_t size_bytes) {
-  if (size_bytes > idle_limit_bytes_) return std::free(block);
+// Takes the block that this thread has filled last. If there is none, takes the block that has been idle for
+// the longest time: other threads need it least.
+BatchMemory::Block BatchMemory::take_from(Idle& idle) {
+  auto& blocks = idle.blocks;
+  const auto last =
+      std::ranges::find(blocks.rbegin(), blocks.rend(), std::this_thread::get_id(), &Block::filler);
+  const auto chosen = last == blocks.rend() ? blocks.begin() : std::prev(last.base());
+  const Block block = *chosen;
+  blocks.erase(chosen);
+  return block;
+}
+
+void BatchMemory::give_back(Block block, std::size_t size_bytes) {
+  if (size_bytes > idle_limit_bytes_) return std::free(block.memory);
   std::vector<void*> too_many;
   {
     const std::lock_guard lock(mutex_);
@@ -69,8 +81,8 @@ void BatchMemory::give_back(void* block, std::size_t size_bytes) {
 void* BatchMemory::oldest_block() {
   const auto oldest = std::ranges::min_element(
       idle_, {}, [](const auto& size_and_idle) { return size_and_idle.second.last_used; });
-  void* block = oldest->second.blocks.back();
-  oldest->second.blocks.pop_back();
+  void* block = oldest->second.blocks.front().memory;
+  oldest->second.blocks.erase(oldest->second.blocks.begin());
   idle_bytes_ -= oldest->first;
   if (oldest->second.blocks.empty()) idle_.erase(oldest);
   return block;

@@ -2,9 +2,10 @@
 //
 // take() returns a tensor whose storage is a block of the pool. When the storage is freed, the block returns
 // to the pool. Until then, the storage keeps this object alive. take() uses a block again only for a tensor
-// of exactly the same size. If the unused blocks together are larger than the limit, the pool frees some of
-// them. It begins with the size that has not been used for the longest time. So padded batches, which often
-// have a new length, do not fill the pool.
+// of exactly the same size, and prefers a block that the calling thread has filled before: that block may
+// still be in the cache of this thread's processor. If the unused blocks together are larger than the limit,
+// the pool frees some of them. It begins with the size that has not been used for the longest time. So padded
+// batches, which often have a new length, do not fill the pool.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 namespace muster {
@@ -29,11 +31,16 @@ class BatchMemory : public std::enable_shared_from_this<BatchMemory> {
   std::size_t idle_bytes() const;
 
  private:
+  struct Block {
+    void* memory = nullptr;
+    std::thread::id filler{};  // the thread that took it last
+  };
   struct Idle {
-    std::vector<void*> blocks;
+    std::vector<Block> blocks;    // the one that was returned last is at the end
     std::uint64_t last_used = 0;  // `used_` when a block of this size was last taken or returned
   };
-  void give_back(void* block, std::size_t size_bytes);
+  static Block take_from(Idle& idle);
+  void give_back(Block block, std::size_t size_bytes);
   void* oldest_block();
 
   const std::size_t idle_limit_bytes_;

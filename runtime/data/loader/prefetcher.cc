@@ -29,7 +29,10 @@ struct Prefetcher::Shared {
   void run(int worker);
   void add_ticket(int worker, std::unique_lock<std::mutex>& lock);
   void load(Slot& slot, std::unique_lock<std::mutex>& lock);
+  void wake_taker(std::unique_lock<std::mutex>& lock);
+  void wake_worker(std::unique_lock<std::mutex>& lock);
   bool has_room() const;
+  bool wants_ticket() const { return !idle && !asking && has_room(); }
   Slots::iterator slot_for(int worker);
   Slots::iterator ready_slot();
 
@@ -49,6 +52,9 @@ struct Prefetcher::Shared {
   std::int64_t times_more = 0;  // calls of more()
   bool stopping = false;
   std::int64_t ended = 0;  // workers that have ended
+  // A wake-up takes as long as loading a small batch. So these say whether anybody waits.
+  bool taker_waits = false;          // at `ready`
+  std::int64_t workers_waiting = 0;  // at `room`
 };
 
 bool Prefetcher::Shared::has_room() const {
@@ -89,11 +95,13 @@ void Prefetcher::Shared::run(int worker) {
   }
   std::unique_lock lock(mutex);
   for (;;) {
-    auto slot = slots.end();
-    room.wait(lock, [&] {
+    auto slot = slot_for(worker);
+    while (!stopping && slot == slots.end() && !wants_ticket()) {
+      ++workers_waiting;
+      room.wait(lock);
+      --workers_waiting;
       slot = slot_for(worker);
-      return stopping || slot != slots.end() || (!idle && !asking && has_room());
-    });
+    }
     if (stopping) return;
     if (slot != slots.end()) {
       load(*slot, lock);
@@ -122,17 +130,35 @@ void Prefetcher::Shared::add_ticket(int worker, std::unique_lock<std::mutex>& lo
   idle = error || (!ticket && times_more == before);
   if (error) {
     slots.push_back(Slot{.ticket = {}, .begun = true, .ready = true, .batch = {}, .error = error});
-    ready.notify_one();
+    wake_taker(lock);
   } else if (ticket) {
     slots.push_back(Slot{.ticket = ticket, .batch = {}, .error = nullptr});
     ++loading;
   }
-  // Now another worker can ask for a ticket, so one worker is woken. But if the ticket is for a certain
-  // worker, this worker may be asleep. Then all workers are woken.
+  // If the ticket is for a certain worker, this worker may be asleep, so all workers are woken. Otherwise
+  // this worker loads the batch, and another worker can ask for the next ticket.
   if (ticket && ticket->worker != kAnyWorker && ticket->worker != worker)
     room.notify_all();
   else
-    room.notify_one();
+    wake_worker(lock);
+}
+
+// Wakes the thread in take() if it waits and its batch is there. The thread needs the lock at once, so this
+// function gives the lock up before it wakes the thread.
+void Prefetcher::Shared::wake_taker(std::unique_lock<std::mutex>& lock) {
+  if (!taker_waits || ready_slot() == slots.end()) return;
+  taker_waits = false;  // the next batch does not wake the thread once more
+  lock.unlock();
+  ready.notify_one();
+  lock.lock();
+}
+
+// Wakes a worker if one waits and can ask for a ticket.
+void Prefetcher::Shared::wake_worker(std::unique_lock<std::mutex>& lock) {
+  if (workers_waiting == 0 || !wants_ticket()) return;
+  lock.unlock();
+  room.notify_one();
+  lock.lock();
 }
 
 void Prefetcher::Shared::load(Slot& slot, std::unique_lock<std::mutex>& lock) {
@@ -155,8 +181,8 @@ void Prefetcher::Shared::load(Slot& slot, std::unique_lock<std::mutex>& lock) {
   slot.batch = std::move(loaded);
   slot.error = error;
   slot.ready = true;
-  ready.notify_one();
-  room.notify_one();  // if the batch is smaller than the guess, there can be room for another
+  wake_taker(lock);
+  wake_worker(lock);  // if the batch is smaller than the guess, there can be room for another
 }
 
 Prefetcher::Prefetcher(Work work, Limits limits)
@@ -207,11 +233,13 @@ std::optional<Prefetcher::Taken> Prefetcher::take(std::optional<Seconds> timeout
   auto slot = shared.slots.end();
   const auto arrived = [&] {
     slot = shared.ready_slot();
-    return slot != shared.slots.end() || shared.failed_begin;
+    shared.taker_waits = slot == shared.slots.end() && !shared.failed_begin;
+    return !shared.taker_waits;
   };
   if (!timeout) {
     shared.ready.wait(lock, arrived);
   } else if (!shared.ready.wait_for(lock, *timeout, arrived)) {
+    shared.taker_waits = false;
     return std::nullopt;
   }
   if (slot == shared.slots.end()) std::rethrow_exception(shared.failed_begin);
@@ -219,8 +247,7 @@ std::optional<Prefetcher::Taken> Prefetcher::take(std::optional<Seconds> timeout
   Taken taken{*slot->ticket, std::move(slot->batch), slot->error};
   shared.bytes -= slot->bytes;
   shared.slots.erase(slot);
-  lock.unlock();
-  shared.room.notify_one();
+  shared.wake_worker(lock);
   return taken;
 }
 

@@ -3,6 +3,7 @@
 #include <muster/data/collate.h>
 #include <muster/data/dataset.h>
 #include <stdexcept>
+#include <thread>
 #include <torch/torch.h>
 
 #include "runtime/data/loader/batch_memory.h"
@@ -174,6 +175,17 @@ TEST(BatchMemory, KeepsBlocksOfSizesThatAreInUse) {
   EXPECT_LE(memory->idle_bytes(), 1U << 16);
   take(1 << 17);
   EXPECT_LE(memory->idle_bytes(), 1U << 16) << "a block above the limit is not kept";
+}
+
+TEST(BatchMemory, GivesAThreadTheBlockThatItHasFilledBefore) {
+  const auto memory = std::make_shared<BatchMemory>(1 << 20);
+  at::Tensor own = memory->take({64}, at::kByte);
+  at::Tensor other;
+  std::jthread([&] { other = memory->take({64}, at::kByte); }).join();
+  const void* const filled = own.const_data_ptr();
+  own.reset();
+  other.reset();  // returned last
+  EXPECT_EQ(memory->take({64}, at::kByte).const_data_ptr(), filled);
 }
 
 }  // namespace

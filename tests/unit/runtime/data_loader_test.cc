@@ -429,6 +429,23 @@ TEST(DataLoader, LoadsAheadNoMoreThanItsLimitInBytes) {
   EXPECT_EQ(taken, 200);
 }
 
+// Loading takes no time, so workers and training wait for each other at almost every batch. A wake-up that is
+// left out would end this test by its time limit.
+TEST(DataLoader, NobodyWaitsForEverWhileTheOtherSideWaits) {
+  constexpr std::int64_t kSamples = 4000;
+  const Numbers dataset(kSamples);
+  for (const bool in_order : {true, false}) {
+    for (const std::int64_t prefetch_bytes : {16, 64, 1 << 20}) {
+      DataLoader loader(
+          dataset,
+          {.batch_size = 1, .num_workers = 5, .in_order = in_order, .prefetch_bytes = prefetch_bytes}, 0, 1);
+      std::int64_t sum = 0;
+      for (const auto& batch : loader.epochs(1)) sum += batch.target.item<std::int64_t>();
+      EXPECT_EQ(sum, kSamples * (kSamples - 1) / 2);
+    }
+  }
+}
+
 TEST(DataLoader, ReusesTheMemoryOfFreedBatches) {
   const Numbers dataset(64);
   DataLoader loader(dataset, {.batch_size = 8}, 0, 1);
