@@ -2,18 +2,20 @@
 // per agent (with its channel), and the cost of one event compared with a small job.
 //
 //   many_agents [--agents 10000] [--json]
+//   many_agents --tls [--agents 10000] [--json]     instead: agents join over TLS on loopback, beside plain
+//   TCP
 //
-// It runs the production launcher over channels that only count, and a clock that stands still. This program
-// sends the agents' messages.
+// Without --tls it runs the production launcher over channels that only count, and a clock that stands still.
+// This program sends the agents' messages.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <fmt/format.h>
-#include <malloc.h>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "bench/many_agents/tls.h"
 #include "common/base/check.h"
 #include "common/base/version.h"
 #include "launcher/io/launcher.h"
@@ -174,12 +176,6 @@ double quickest_event_ns(Crowd& crowd) {
   return quickest;
 }
 
-// Bytes in use on the heap, including mapped blocks.
-std::size_t allocated_bytes() {
-  const struct mallinfo2 info = mallinfo2();
-  return info.uordblks + info.hblkhd;
-}
-
 int run(std::int32_t agents, bool json) {
   Crowd few(kFew);
   few.start_all();
@@ -209,6 +205,22 @@ int run(std::int32_t agents, bool json) {
   return 0;
 }
 
+int run_tls(std::int32_t agents, bool json) {
+  const Joining joining = join_over_tls(agents);
+  if (json) {
+    const nlohmann::ordered_json document{{"agents", agents},
+                                          {"joined_s", joining.seconds},
+                                          {"bytes_per_connection", joining.bytes_each},
+                                          {"plain_tcp_s", joining.plain_seconds}};
+    std::printf("%s\n", document.dump(2).c_str());
+    return 0;
+  }
+  std::printf(
+      "%d agents: all joined over TLS after %.2f s, %.1f KiB each; as many plain TCP connections: %.2f s\n",
+      agents, joining.seconds, joining.bytes_each / 1024, joining.plain_seconds);
+  return 0;
+}
+
 }  // namespace
 }  // namespace muster::bench
 
@@ -216,7 +228,9 @@ int main(int argc, char** argv) {
   CLI::App app("The launcher with many agents, without agent processes", "many_agents");
   std::int32_t agents = 10'000;
   bool json = false;
+  bool tls = false;
   app.add_option("--agents", agents, "How many")->check(CLI::Range(1, 1'000'000));
+  app.add_flag("--tls", tls, "Agents join over TLS on loopback");
   app.add_flag("--json", json, "Print the result as one JSON document");
   try {
     app.parse(argc, argv);
@@ -227,5 +241,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "many_agents: %s\n", error.what());
     return 2;
   }
-  return muster::bench::run(agents, json);
+  return tls ? muster::bench::run_tls(agents, json) : muster::bench::run(agents, json);
 }

@@ -13,6 +13,8 @@ namespace muster::net {
 
 namespace {
 
+// Most agents send little. If reads fill the buffer, it grows.
+constexpr std::size_t kFirstCipherBytes = 4 << 10;
 constexpr std::size_t kCipherBytes = 64 << 10;
 
 }  // namespace
@@ -31,9 +33,7 @@ std::shared_ptr<Connection> Connection::make(Socket socket, std::unique_ptr<TlsS
 }
 
 Connection::Connection(Socket socket, std::unique_ptr<TlsSession> tls)
-    : socket_(std::move(socket)),
-      tls_(std::move(tls)),
-      cipher_(tls_ == nullptr ? nullptr : std::make_unique_for_overwrite<char[]>(kCipherBytes)) {
+    : socket_(std::move(socket)), tls_(std::move(tls)), cipher_(tls_ == nullptr ? 0 : kFirstCipherBytes) {
   socket_.non_blocking(true);
 }
 
@@ -64,6 +64,11 @@ awaitable<Status> Connection::handshake(Duration limit, std::function<bool()> ma
   }
   progress->done = true;
   co_return Status{};
+}
+
+bool Connection::silent() const {
+  boost::system::error_code ignored;
+  return silent_ && socket_.available(ignored) == 0;
 }
 
 awaitable<Expected<wire::Frame>> Connection::receive() {
@@ -103,18 +108,19 @@ awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
 // Reads from the socket once, and splits the bytes into frames.
 awaitable<Status> Connection::read_more() {
   boost::system::error_code error;
-  const std::span<char> place =
-      tls_ == nullptr ? reader_.room() : std::span<char>(cipher_.get(), kCipherBytes);
+  const std::span<char> place = tls_ == nullptr ? reader_.room() : std::span(cipher_);
   const std::size_t got = co_await socket_.async_receive(asio::buffer(place.data(), place.size()),
                                                          asio::redirect_error(asio::use_awaitable, error));
   if (error) co_return failure(ErrorCode::kUnavailable, "the connection is closed ({})", error.message());
+  silent_ = false;
   std::vector<wire::Frame> frames;
   Status status;
   if (tls_ == nullptr) {
     status = reader_.filled(got, frames);
   } else {
     std::string plain;
-    const Status decrypted = tls_->receive({cipher_.get(), got}, plain);
+    const Status decrypted = tls_->receive({cipher_.data(), got}, plain);
+    if (got == cipher_.size() && got < kCipherBytes) cipher_ = std::vector<char>(2 * got);
     if (decrypted && may_prove_ && tls_->established() && !std::exchange(may_prove_, {})()) {
       break_off();  // the queued answer contains this side's proof, and must not be sent
       co_return failure(ErrorCode::kUnavailable, "another connection is used");
@@ -147,7 +153,13 @@ void Connection::send(std::string_view frames, std::string_view more) {
 
 void Connection::flush() {
   if (closed()) return;
-  if (tls_ != nullptr) queue_.append(tls_->take_output());
+  if (tls_ != nullptr) {
+    const std::string output = tls_->take_output();
+    std::string_view rest = output;
+    // A queue that has been used keeps a block of memory, and most connections never need one.
+    if (!rest.empty() && queue_.empty()) rest.remove_prefix(write_what_fits(rest));
+    queue_.append(rest);
+  }
   while (!queue_.empty()) {
     const std::size_t put = write_what_fits(queue_.front());
     if (put == 0) break;

@@ -45,6 +45,8 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   std::size_t backlog_bytes() const override { return queue_.size(); }
   // On the server's side of TLS, returns the identity that the peer has proved.
   const std::string& identity() const;
+  // Returns whether the peer has sent nothing yet.
+  bool silent() const;
   bool closed() const override { return !socket_.is_open(); }
   // Closes the connection, as Channel::close() says. If a receive() is waiting, it ends with kUnavailable.
   void close() override;
@@ -67,10 +69,11 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   OnFrame on_frame_;
   OnClosed on_closed_;
   ByteQueue queue_;  // bytes to be written
+  bool silent_ = true;
   bool waits_to_write_ = false;
   bool nobody_reads_ = false;        // the peer is gone; send() discards everything
   std::function<bool()> may_prove_;  // until the handshake is over
-  std::unique_ptr<char[]> cipher_;   // received bytes that are not yet decrypted, with TLS
+  std::vector<char> cipher_;         // with TLS: received bytes that are not yet decrypted
 };
 
 }  // namespace muster::net

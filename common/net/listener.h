@@ -2,7 +2,10 @@
 //
 // Strangers cannot block others:
 // - A handshake has a deadline.
-// - If too many handshakes are under way, the oldest connection is dropped.
+// - If too many handshakes are under way, the oldest connection is dropped whose peer has sent nothing. If
+// all
+//   have sent something, new connections wait until one has finished, or for a second; then the oldest is
+//   dropped.
 // - If too many of them are from one address, a new connection from this address is dropped.
 // Use a Listener on one thread. To end it, call stop(), then wait until the owner's TaskGroup is empty.
 #pragma once
@@ -38,17 +41,21 @@ class Listener {
   void stop();
 
  private:
-  explicit Listener(asio::ip::tcp::acceptor acceptor) : acceptor_(std::move(acceptor)) {}
+  explicit Listener(asio::ip::tcp::acceptor acceptor)
+      : acceptor_(std::move(acceptor)), room_(acceptor_.get_executor()) {}
   awaitable<void> accept_all();
+  awaitable<void> make_room();
   struct Unproven {
     std::shared_ptr<Connection> connection;
     asio::ip::address address;  // of the peer
+    TimePoint since{};
   };
   awaitable<void> prove(Unproven unproven);
   bool has_too_many(const asio::ip::address& address) const;
 
   const Tls* tls_ = nullptr;
   asio::ip::tcp::acceptor acceptor_;
+  asio::steady_timer room_;  // cancelled when a handshake has ended
   TaskGroup* tasks_ = nullptr;
   TlsSession::FindKey find_key_;
   OnConnection on_connection_;

@@ -64,6 +64,7 @@ SSL_CTX* make_context(const SSL_METHOD* method) {
   CHECK(context != nullptr);
   SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
   SSL_CTX_set_num_tickets(context, 0);
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // idle connections keep 33 KiB less
   CHECK(SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") == 1);
   return context;
 }

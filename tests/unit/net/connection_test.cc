@@ -382,6 +382,22 @@ TEST(Listener, IdleStrangersAreDroppedAndDoNotKeepOthersOut) {
   context.run();
 }
 
+TEST(Listener, CallersInTheMiddleOfAHandshakeAreNotDroppedForOthers) {
+  constexpr int kCallers = 200;
+  asio::io_context context;
+  Server server(context, {.handshake = 10s, .unproven_count = 4});
+  int proven = 0;
+  const auto call = [&](std::string identity) -> awaitable<void> {
+    const auto caller = co_await connect("127.0.0.1", server.port(), identity, server.key_of(identity), 10s);
+    EXPECT_TRUE(caller) << caller.error().message();
+    if (++proven == kCallers) server.stop();
+    if (caller) (*caller)->close();
+  };
+  for (int i = 0; i < kCallers; ++i) server.tasks().spawn(call(fmt::format("job/worker/node{}", i)));
+  context.run();
+  EXPECT_EQ(proven, kCallers);
+}
+
 TEST(Listener, NewStrangersFromOneAddressAreRefusedAndTheOldestStay) {
   asio::io_context context;
   Server server(context, {.handshake = 10s, .unproven_count = 256, .unproven_of_an_address = 16});
