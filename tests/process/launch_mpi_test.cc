@@ -1,8 +1,10 @@
 // MPI programs under the real launcher: one world over all nodes, and the culprit of a failure.
 #include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "tests/process/launch_run.h"
 #include "tests/require.h"
@@ -14,12 +16,12 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// The segments of jobs with this name in /dev/shm.
+// The segments of this job in /dev/shm.
 std::vector<std::string> segments_of(const LaunchRun& run) {
   const std::string job = std::filesystem::path(run.job_directory()).filename();
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    if (entry.path().filename().string().starts_with("muster-" + job)) found.push_back(entry.path());
+    if (entry.path().filename().string().contains(job)) found.push_back(entry.path());
   }
   return found;
 }
@@ -64,6 +66,17 @@ TEST_P(LaunchMpi, ARankThatIsKilledIsToBlameAndAllStartAnew) {
   EXPECT_THAT(run.err(), HasSubstr("rank 1 (node0) was killed by SIGKILL"));
   EXPECT_THAT(segments_of(run), IsEmpty());
   expect_nothing_left(run);
+}
+
+// A rank's own memory in /dev/shm is removed, also that of the rank that was killed. Others' memory stays.
+TEST_P(LaunchMpi, WhatKilledRanksLeaveInMemoryIsRemoved) {
+  const std::string of_others = fmt::format("/dev/shm/psm3_shm.of-others.{}", getpid());
+  std::ofstream(of_others) << "theirs";
+  LaunchRun run(command({"segment", "1"}));
+  EXPECT_EQ(run.exit_code(), 137) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("rank 1 (node0) was killed by SIGKILL"));
+  EXPECT_THAT(segments_of(run), IsEmpty());
+  EXPECT_TRUE(std::filesystem::remove(of_others));
 }
 
 TEST_P(LaunchMpi, AnAbortEndsTheJobWithItsCode) {

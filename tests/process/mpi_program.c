@@ -1,7 +1,8 @@
 /* An MPI program of the tests: mpi_program DEED [RANK [ARGUMENT]]. One source for every MPI library.
    world: sums and passes on round a ring, and says what it sees. hang: five steps, of which all ranks tell the
    agent; then RANK does not come to the next one. late (Open MPI's only): the others give up a fence of PMIx's
-   to which RANK does not come; then all meet in another one. Other deeds are RANK's, while the others wait in a barrier.
+   to which RANK does not come; then all meet in another one. segment: each rank has a file in /dev/shm from before
+   MPI_Init, as ranks of MPICH 5 and of PSM3 have; then RANK is killed. Other deeds are RANK's, while the others wait in a barrier.
    With `once` as the argument, in the first attempt only. */
 #include <mpi.h>
 #ifdef OPEN_MPI
@@ -11,7 +12,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -109,8 +112,16 @@ static void come_late(int rank, int size, int late) {
 }
 #endif
 
+static void make_segment(void) {
+  char path[300];
+  snprintf(path, sizeof path, "/dev/shm/psm3_shm.%s.%s", getenv("MUSTER_JOB_ID"), getenv("RANK"));
+  const int file = open(path, O_RDWR | O_CREAT, 0600);
+  if (file < 0 || ftruncate(file, 4096) != 0 || mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED) exit(9);
+  close(file);
+}
+
 static void do_deed(const char* deed, const char* argument) {
-  if (strcmp(deed, "kill") == 0) kill(getpid(), SIGKILL);
+  if (strcmp(deed, "kill") == 0 || strcmp(deed, "segment") == 0) kill(getpid(), SIGKILL);
   if (strcmp(deed, "stop") == 0) kill(getpid(), SIGSTOP);
   if (strcmp(deed, "abort") == 0) {
     MPI_Abort(MPI_COMM_WORLD, argument ? atoi(argument) : 7);
@@ -133,6 +144,7 @@ static void do_deed(const char* deed, const char* argument) {
 
 int main(int argc, char** argv) {
   int rank, size;
+  if (argc > 1 && strcmp(argv[1], "segment") == 0) make_segment();
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -34,8 +34,9 @@ std::string process_mapping(const std::vector<std::int32_t>& rank_counts) {
   return text + ")";
 }
 
-PmiRanks::PmiRanks(const wire::PrepareAttempt& plan)
-    : world_size_(plan.world_size),
+PmiRanks::PmiRanks(const wire::PrepareAttempt& plan, std::string name)
+    : name_(std::move(name)),
+      world_size_(plan.world_size),
       node_count_(plan.node_count),
       states_(static_cast<std::size_t>(plan.local_world_size)) {
   values_["PMI_process_mapping"] = process_mapping(plan.rank_counts);
@@ -87,7 +88,7 @@ void PmiRanks::obey(LocalRank rank, std::string_view command, const Words& words
   }
   if (command == "get_maxes") return reply(rank, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024");
   if (command == "get_appnum") return reply(rank, "cmd=appnum appnum=0");
-  if (command == "get_my_kvsname") return reply(rank, "cmd=my_kvsname kvsname=muster");
+  if (command == "get_my_kvsname") return reply(rank, "cmd=my_kvsname kvsname=" + name_);
   if (command == "get_universe_size")
     return reply(rank, fmt::format("cmd=universe_size size={}", world_size_));
   if (command == "put") return put(rank, words);
@@ -117,6 +118,7 @@ void PmiRanks::get(LocalRank rank, const Words& words) {
 void PmiRanks::enter_barrier() {
   if (++in_barrier_count_ < static_cast<std::int32_t>(states_.size())) return;
   in_barrier_count_ = 0;
+  effects_.all_in_barrier = true;
   if (node_count_ <= 1) return leave_barrier();
   gathered_.assign(static_cast<std::size_t>(node_count_), "");
   gather_more();

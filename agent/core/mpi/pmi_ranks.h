@@ -29,13 +29,15 @@ class PmiRanks {
   struct Effects {
     std::vector<Reply> replies;
     std::vector<wire::MpiAsked> asked;
+    bool all_in_barrier = false;       // all ranks of the node wait in the barrier
     std::vector<std::string> remarks;  // a line each, for the user
     std::vector<LocalRank> ended;      // send them nothing more
     std::vector<LocalRank> aborted;    // kill them: MPICH's MPI_Abort returns if nothing kills the rank
   };
 
-  // `plan`: of this node.
-  explicit PmiRanks(const wire::PrepareAttempt& plan);
+  // `plan` is that of this node. `name` is the name of the ranks' world (kvsname). MPICH names its shared
+  // memory after it. So the name must differ between two worlds on a host, also between two attempts.
+  PmiRanks(const wire::PrepareAttempt& plan, std::string name);
   // Handles a line that a rank has sent. `line` is without the line end.
   Effects on_line(LocalRank rank, std::string_view line);
   Effects on_told(const wire::MpiTold& told);
@@ -63,6 +65,7 @@ class PmiRanks {
   void ask(LocalRank rank, wire::MpiVerb verb, const Words& words);
   void reply(LocalRank rank, std::string line);
 
+  std::string name_;
   std::int32_t world_size_ = 0;
   std::int32_t node_count_ = 0;
   std::vector<State> states_;  // by local rank

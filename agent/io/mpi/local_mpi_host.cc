@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <utility>
 
+#include "agent/io/mpi/mapped_files.h"
 #include "agent/io/mpi/segments.h"
 #include "agent/io/workers/program.h"
 #include "common/base/log.h"
@@ -53,20 +54,20 @@ std::expected<void, StartFailure> LocalMpiHost::open(const wire::JobSpec& job, c
     context_.segments = *std::move(segments);
   else
     log::warning("{}", segments.error().message());
-  const Status served = serve(job, attempt);
+  const Status served = serve();
   if (!served) return std::unexpected(StartFailure{StartStep::kResources, served.error()});
   return {};
 }
 
-Status LocalMpiHost::serve(const wire::JobSpec& job, const OpenAttempt& attempt) {
+Status LocalMpiHost::serve() {
   const std::size_t place = place_of(plan_.first_rank, plan_.rank_counts);
   if (place >= plan_.rank_counts.size() || plan_.rank_counts[place] != plan_.local_world_size)
     return failure(ErrorCode::kInternal,
                    "the launcher did not say which rank runs on which node; MPI needs to know");
-  return context_.kind == wire::Mpi::kPmix ? serve_pmix(job, attempt) : serve_pmi(plan_);
+  return context_.kind == wire::Mpi::kPmix ? serve_pmix() : serve_pmi();
 }
 
-Status LocalMpiHost::serve_pmix(const wire::JobSpec& job, const OpenAttempt& attempt) {
+Status LocalMpiHost::serve_pmix() {
   const auto loaded = Pmix::load();
   if (!loaded) return std::unexpected(loaded.error());
   pmix_ = *loaded;
@@ -74,19 +75,20 @@ Status LocalMpiHost::serve_pmix(const wire::JobSpec& job, const OpenAttempt& att
   const std::string directory = run_directory_ + "/pmix";
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return system_failure("cannot make the directory " + directory, errno);
-  return pmix_->open({.name = fmt::format("muster-{}-{}", job.job_id, attempt.attempt),
+  return pmix_->open({.name = world_name(),
                       .directory = directory,
                       .rank_counts = plan_.rank_counts,
                       .own = place_of(plan_.first_rank, plan_.rank_counts)},
                      *this);
 }
 
-Status LocalMpiHost::serve_pmi(const wire::PrepareAttempt& plan) {
+Status LocalMpiHost::serve_pmi() {
   auto server =
-      PmiServer::open(setting_.io.get_executor(), plan,
+      PmiServer::open(setting_.io.get_executor(), plan_, world_name(),
                       {.asked = [this](const wire::MpiAsked& asked) { listener_->mpi_asked(asked); },
                        .remarked = [this](const std::string& what) { setting_.remark(what); },
-                       .aborted = [this](LocalRank rank) { listener_->mpi_aborted(rank); }});
+                       .aborted = [this](LocalRank rank) { listener_->mpi_aborted(rank); },
+                       .all_in_barrier = [this] { in_fence(); }});
   if (!server) return std::unexpected(server.error());
   pmi_ = *std::move(server);
   return {};
@@ -95,6 +97,7 @@ Status LocalMpiHost::serve_pmi(const wire::PrepareAttempt& plan) {
 void LocalMpiHost::asked(wire::MpiAsked asked, std::optional<std::chrono::seconds> limit) {
   asio::post(setting_.io, [this, attempt = attempt_, asked = std::move(asked), limit] {
     if (attempt != attempt_ || context_.kind == wire::Mpi::kNone) return;
+    if (asked.verb == wire::MpiVerb::kFence) in_fence();
     if (limit) withdraw_after(*limit, asked);
     listener_->mpi_asked(asked);
   });
@@ -123,7 +126,28 @@ void LocalMpiHost::hear(const wire::MpiTold& told) {
   if (context_.kind == wire::Mpi::kPmix && pmix_ != nullptr) pmix_->hear(told);
 }
 
+// The libraries make their memory in MPI_Init, before they exchange addresses. So a rank that is killed later
+// has been in a fence with its memory. When a rank fails, the others still run for a moment.
+void LocalMpiHost::in_fence() {
+  constexpr int kOfMpiInit = 8;  // more fences than MPI_Init has
+  if (++fence_count_ <= kOfMpiInit) note_segments();
+}
+
+void LocalMpiHost::note_segments() {
+  if (context_.segments.empty()) return;
+  for (const auto& [rank, process] : processes_)
+    link_segments(context_.segments, files_mapped_by(process, is_segment_of_mpi));
+}
+
+void LocalMpiHost::rank_runs(LocalRank rank, pid_t process) {
+  if (pmi_) pmi_->rank_runs(rank);
+  if (context_.kind != wire::Mpi::kNone) processes_[rank] = process;
+}
+
 std::string LocalMpiHost::fault_of(LocalRank rank, wire::WorkerExited& exited) {
+  const bool is_first = processes_.size() == static_cast<std::size_t>(plan_.local_world_size);
+  processes_.erase(rank);
+  if (is_first && (exited.exit_code != 0 || exited.signal != 0)) note_segments();
   if (pmi_) return pmi_->fault_of(rank, exited);
   return context_.kind == wire::Mpi::kPmix ? pmix_->fault_of(plan_.rank_of(rank), exited) : "";
 }
@@ -139,6 +163,8 @@ void LocalMpiHost::close() {
   if (const auto pmi = std::exchange(pmi_, nullptr)) pmi->close();
   if (pmix_ != nullptr) pmix_->close();
   limits_.clear();
+  processes_.clear();
+  fence_count_ = 0;
   context_ = {};
   remove_segments(owner());
 }

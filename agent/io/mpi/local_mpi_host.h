@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <fmt/format.h>
 #include <functional>
 #include <map>
 #include <memory>
@@ -53,17 +54,21 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
   // open descriptor, or -1 if there is none.
   Expected<std::vector<std::string>> entries_for(LocalRank rank) const;
   int descriptor_for(LocalRank rank) const { return pmi_ ? pmi_->for_rank(rank) : -1; }
-  void rank_runs(LocalRank rank) {
-    if (pmi_) pmi_->rank_runs(rank);
-  }
+  void rank_runs(LocalRank rank, pid_t process);
 
  private:
   void asked(wire::MpiAsked asked, std::optional<std::chrono::seconds> limit) override;
   void remarked(std::string what) override;
   void withdraw_after(std::chrono::seconds limit, const wire::MpiAsked& fence);
-  Status serve(const wire::JobSpec& job, const OpenAttempt& attempt);
-  Status serve_pmix(const wire::JobSpec& job, const OpenAttempt& attempt);
-  Status serve_pmi(const wire::PrepareAttempt& plan);
+  Status serve();
+  Status serve_pmix();
+  Status serve_pmi();
+  // Notes which shared memory the ranks have in /dev/shm, so that it will be removed.
+  void note_segments();
+  // Call this while the ranks of this node are in a fence.
+  void in_fence();
+  // Returns the name of the attempt's MPI_COMM_WORLD, which no other attempt of a job on this host has.
+  std::string world_name() const { return fmt::format("muster-{}-{}", job_id_, attempt_); }
   SegmentsOwner owner() const { return {job_id_, setting_.node, setting_.incarnation}; }
 
   Setting setting_;
@@ -75,6 +80,8 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
   MpiContext context_;
   Pmix* pmix_ = nullptr;  // null until the module is loaded
   std::shared_ptr<PmiServer> pmi_;
+  std::map<LocalRank, pid_t> processes_;  // the ranks that run
+  int fence_count_ = 0;
   std::map<std::uint64_t, asio::steady_timer> limits_;  // time limits of questions, by their number
 };
 

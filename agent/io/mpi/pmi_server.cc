@@ -14,8 +14,9 @@ constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;
 }  // namespace
 
 Expected<std::shared_ptr<PmiServer>> PmiServer::open(const asio::any_io_executor& executor,
-                                                     const wire::PrepareAttempt& plan, Listener listener) {
-  std::shared_ptr<PmiServer> server(new PmiServer(plan, std::move(listener)));
+                                                     const wire::PrepareAttempt& plan, std::string name,
+                                                     Listener listener) {
+  std::shared_ptr<PmiServer> server(new PmiServer(plan, std::move(name), std::move(listener)));
   for (std::int32_t i = 0; i < plan.local_world_size; ++i) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
@@ -61,6 +62,7 @@ bool PmiServer::read(LocalRank rank) {
 }
 
 void PmiServer::carry(const PmiRanks::Effects& effects) {
+  if (effects.all_in_barrier) listener_.all_in_barrier();
   for (const PmiRanks::Reply& each : effects.replies) {
     auto& socket = sockets_.at(index_of(each.rank));
     if (!socket.is_open()) continue;

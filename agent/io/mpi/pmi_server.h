@@ -23,9 +23,12 @@ class PmiServer : public std::enable_shared_from_this<PmiServer> {
     std::function<void(const wire::MpiAsked&)> asked;
     std::function<void(const std::string&)> remarked;
     std::function<void(LocalRank)> aborted;
+    std::function<void()> all_in_barrier;  // all ranks of the node wait in PMI's barrier
   };
+  // `plan` and `name` are those of PmiRanks.
   static Expected<std::shared_ptr<PmiServer>> open(const asio::any_io_executor& executor,
-                                                   const wire::PrepareAttempt& plan, Listener listener);
+                                                   const wire::PrepareAttempt& plan, std::string name,
+                                                   Listener listener);
   PmiServer(const PmiServer&) = delete;
   PmiServer& operator=(const PmiServer&) = delete;
 
@@ -39,8 +42,8 @@ class PmiServer : public std::enable_shared_from_this<PmiServer> {
   void close();
 
  private:
-  PmiServer(const wire::PrepareAttempt& plan, Listener listener)
-      : listener_(std::move(listener)), ranks_(plan) {}
+  PmiServer(const wire::PrepareAttempt& plan, std::string name, Listener listener)
+      : listener_(std::move(listener)), ranks_(plan, std::move(name)) {}
   static std::size_t index_of(LocalRank rank) { return static_cast<std::size_t>(rank.value()); }
   void wait(LocalRank rank);
   // Handles the lines that the rank has sent. Returns false if no more will come.

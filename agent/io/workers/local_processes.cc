@@ -166,7 +166,7 @@ std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank 
                               .descriptor = setting_.mpi.descriptor_for(local_rank)},
                              warm_);
   if (!started) return std::unexpected(std::move(started.error()));
-  setting_.mpi.rank_runs(local_rank);
+  setting_.mpi.rank_runs(local_rank, started->process.pid);
   setting_.logs.worker_runs(local_rank);
   workers_.insert(started->process.pid);
   // If the template died during the fork, the template may already have forked a process for this rank. The

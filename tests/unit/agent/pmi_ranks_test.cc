@@ -32,7 +32,7 @@ const LocalRank kFirst(0);
 const LocalRank kSecond(1);
 
 TEST(PmiRanks, ReportsTheWorld) {
-  PmiRanks ranks(plan_of({2, 2, 1}));
+  PmiRanks ranks(plan_of({2, 2, 1}), "muster-j-0");
   EXPECT_THAT(replies(ranks.on_line(kSecond, "cmd=init pmi_version=1 pmi_subversion=1")),
               ElementsAre("1 cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"));
   EXPECT_THAT(replies(ranks.on_line(kFirst, "cmd=get_universe_size")),
@@ -45,8 +45,15 @@ TEST(PmiRanks, ReportsTheWorld) {
   EXPECT_THAT(replies(ranks.on_line(kFirst, "")), ElementsAre(HasSubstr("rc=-1")));
 }
 
+// MPICH names its shared memory after this name.
+TEST(PmiRanks, TellTheNameOfTheirWorld) {
+  PmiRanks ranks(plan_of({1}), "muster-job-3");
+  EXPECT_THAT(replies(ranks.on_line(kFirst, "cmd=get_my_kvsname")),
+              ElementsAre("0 cmd=my_kvsname kvsname=muster-job-3"));
+}
+
 TEST(PmiRanks, OnOneNodeNeedNoOtherNode) {
-  PmiRanks ranks(plan_of({2}));
+  PmiRanks ranks(plan_of({2}), "muster-j-0");
   ranks.on_line(kFirst, "cmd=put kvsname=muster key=card value=a=b c");
   EXPECT_THAT(ranks.on_line(kFirst, "cmd=barrier_in").replies, IsEmpty());
   const auto last = ranks.on_line(kSecond, "cmd=barrier_in");
@@ -57,7 +64,7 @@ TEST(PmiRanks, OnOneNodeNeedNoOtherNode) {
 }
 
 TEST(PmiRanks, OnSeveralNodesSeeEachOthersValuesAfterABarrier) {
-  PmiRanks ranks(plan_of({2, 1}));
+  PmiRanks ranks(plan_of({2, 1}), "muster-j-0");
   ranks.on_line(kFirst, "cmd=put kvsname=muster key=a value=1");
   ranks.on_line(kFirst, "cmd=barrier_in");
   const auto last = ranks.on_line(kSecond, "cmd=barrier_in");
@@ -109,7 +116,7 @@ class PmiNodes {
   }
 
  private:
-  PmiRanks nodes_[2] = {PmiRanks(plan_of({1, 1})), PmiRanks(plan_of({1, 1}))};
+  PmiRanks nodes_[2] = {PmiRanks(plan_of({1, 1}), "w"), PmiRanks(plan_of({1, 1}), "w")};
 };
 
 TEST(PmiRanks, ExchangeInSeveralMessagesWhatDoesNotFitIntoOne) {
@@ -128,7 +135,7 @@ TEST(PmiRanks, ExchangeInSeveralMessagesWhatDoesNotFitIntoOne) {
 }
 
 TEST(PmiRanks, RefuseToPutMoreThanTheLimit) {
-  PmiRanks ranks(plan_of({1}));
+  PmiRanks ranks(plan_of({1}), "muster-j-0");
   const std::string half =
       "cmd=put kvsname=muster key=k value=" + std::string(PmiRanks::kMostPutBytes / 2, 'v');
   EXPECT_THAT(ranks.on_line(kFirst, half).replies.at(0).line, HasSubstr("rc=0"));
@@ -138,7 +145,7 @@ TEST(PmiRanks, RefuseToPutMoreThanTheLimit) {
 
 TEST(PmiRanks, ReportAnInvalidAnswer) {
   for (const char* const text : {"", "4.", "x.\n", "9.\na=1\n0.\n", "0.\n", "0.\n0.\n0.\n"}) {
-    PmiRanks ranks(plan_of({1, 1}));
+    PmiRanks ranks(plan_of({1, 1}), "muster-j-0");
     const auto asked = ranks.on_line(kFirst, "cmd=barrier_in");
     const auto effects =
         ranks.on_told({.number = asked.asked.at(0).number, .ok = true, .text = wire::Bytes(text)});
@@ -149,7 +156,7 @@ TEST(PmiRanks, ReportAnInvalidAnswer) {
 }
 
 TEST(PmiRanks, PublishNamesThroughTheLauncher) {
-  PmiRanks ranks(plan_of({1, 1}));
+  PmiRanks ranks(plan_of({1, 1}), "muster-j-0");
   const auto published = ranks.on_line(kFirst, "cmd=publish_name service=here port=p:1");
   ASSERT_EQ(published.asked.size(), 1U);
   EXPECT_EQ(published.asked[0].verb, MpiVerb::kPublish);
@@ -164,7 +171,7 @@ TEST(PmiRanks, PublishNamesThroughTheLauncher) {
 }
 
 TEST(PmiRanks, ASpawnIsRefusedAndReportedOnce) {
-  PmiRanks ranks(plan_of({1}));
+  PmiRanks ranks(plan_of({1}), "muster-j-0");
   EXPECT_THAT(ranks.on_line(kFirst, "mcmd=spawn").replies, IsEmpty());
   EXPECT_THAT(ranks.on_line(kFirst, "nprocs=1").replies, IsEmpty());
   const auto last = ranks.on_line(kFirst, "endcmd");
@@ -173,7 +180,7 @@ TEST(PmiRanks, ASpawnIsRefusedAndReportedOnce) {
 }
 
 TEST(PmiRanks, KnowWhichRanksAbortedAndWhichLeftTooEarly) {
-  PmiRanks ranks(plan_of({2}));
+  PmiRanks ranks(plan_of({2}), "muster-j-0");
   wire::WorkerExited well;
   EXPECT_EQ(ranks.fault_of(kFirst, well), "") << "it is not an MPI program";
   ranks.on_line(kFirst, "cmd=init");

@@ -1,11 +1,19 @@
 #include "agent/io/mpi/segments.h"
 
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "agent/io/mpi/mapped_files.h"
+#include "common/base/process.h"
+#include "common/base/text.h"
 
 namespace muster::agent {
 namespace {
@@ -64,6 +72,51 @@ TEST_F(Segments, OfDeadAgentsAreRemovedByTheirIncarnation) {
   EXPECT_TRUE(fs::exists(second) && fs::exists(third)) << "9 is below 10, and 11 is not";
   remove_segments_below(job_, NodeId(1), std::nullopt);
   EXPECT_FALSE(fs::exists(second) || fs::exists(third));
+}
+
+TEST_F(Segments, ThatRanksHaveMappedAreRemovedWithTheDirectory) {
+  const std::string directory = made(owner(1, 1), 1);
+  const std::string mapped = "/dev/shm/mpich_shm_" + job_;
+  const std::string other = "/dev/shm/mpich_shm_other_" + job_;
+  for (const std::string& path : {mapped, other}) std::ofstream(path) << std::string(4096, 'x');
+  {
+    const int file = open(mapped.c_str(), O_RDONLY);
+    void* const place = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file, 0);
+    ASSERT_NE(place, MAP_FAILED);
+    close(file);
+    const auto found = files_mapped_by(getpid(), is_segment_of_mpi);
+    EXPECT_EQ(found, std::set{mapped});
+    link_segments(directory, found);
+    link_segments(directory, found);
+    munmap(place, 4096);
+  }
+  remove_segments(owner(1, 1));
+  EXPECT_FALSE(fs::exists(directory) || fs::exists(mapped));
+  EXPECT_TRUE(fs::remove(other));
+}
+
+TEST(SegmentsOfMpi, AreRecognizedByTheirNames) {
+  for (const char* path :
+       {"/dev/shm/mpich_shm_44e29f_0", "/dev/shm/Intel_MPI_x7Rk2a", "/dev/shm/psm3_shm.0.1"})
+    EXPECT_TRUE(is_segment_of_mpi(path)) << path;
+  for (const char* path : {"/dev/shm/torch_1_2", "/dev/shmmpich_shm_1", "/dev/shm/muster-j/mpich_shm_1",
+                           "/tmp/mpich_shm_1", "/dev/shm/"})
+    EXPECT_FALSE(is_segment_of_mpi(path)) << path;
+}
+
+TEST(MappedFiles, AreThoseOfDescendantsToo) {
+  const pid_t child = fork();
+  if (child == 0) {
+    execl("/bin/sh", "sh", "-c", "sleep 100; true", nullptr);
+    _exit(1);
+  }
+  const auto is_sleep = [](std::string_view path) { return path.ends_with("/sleep"); };
+  while (files_mapped_by(child, is_sleep).empty()) usleep(1000);
+  for (const auto& each : std::filesystem::directory_iterator("/proc"))
+    if (const auto pid = parse_number<pid_t>(each.path().filename().native());
+        pid && parent_of(*pid) == child)
+      kill(*pid, SIGKILL);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 }  // namespace
