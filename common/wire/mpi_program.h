@@ -13,9 +13,12 @@
 
 namespace muster::wire {
 
-// The libmpi.so of Open MPI has version 20 or later. Version 12 is that of MPICH and Intel MPI.
+// The libmpi.so of Open MPI has version 20 or later. Version 12 is that of MPICH and Intel MPI. libmpi_abi.so
+// is the library of the standard ABI of MPI 5. MPICH 5 and Intel MPI have it, and Open MPI 5 does not.
 constexpr Mpi mpi_of_library(std::string_view name) {
-  if (name.starts_with("libmpich")) return Mpi::kPmi;
+  for (const char* const begin : {"libmpich", "libmpi_abi.so", "libmpifort_abi.so", "libmpi_ilp64.so"}) {
+    if (name.starts_with(begin)) return Mpi::kPmi;
+  }
   if (!name.starts_with("libmpi.so") && !name.starts_with("libmpi_") && !name.starts_with("libmpifort.so"))
     return Mpi::kNone;
   return name.ends_with(".so.12") ? Mpi::kPmi : Mpi::kPmix;
