@@ -107,7 +107,7 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   const double started_unix = unix_now();
   const DisplayOptions& display = prepared.request.display;
   std::optional<PrefixTemplate> prefix;
-  if (!display.line_prefix.empty()) prefix = {display.line_prefix, options.role, here.hostname};
+  if (display.line_prefix) prefix = {*display.line_prefix, options.role, here.hostname};
   Terminal terminal(context.get_executor(), options.json, display.fold, std::move(prefix));
   for (const int stream : {1, 2})
     plan.job.terminal_streams |= terminal.shows_on_terminal(stream) ? stream : 0;

@@ -9,10 +9,12 @@
 #include <gtest/gtest.h>
 #include <regex>
 #include <sched.h>
+#include <set>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/text.h"
 #include "common/net/connect.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
@@ -201,6 +203,20 @@ TEST(LaunchInput, BeginsLinesAsTheUserWants) {
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_THAT(run.out(), HasSubstr("[trainer 0/1] line\n"));
   EXPECT_THAT(run.out(), Not(HasSubstr("node1:1: ")));
+}
+
+TEST(LaunchInput, ShowsLinesAsTheyAreWithoutAPrefix) {
+  ScratchDirectory scratch;
+  std::ofstream(scratch / "job.yaml") << "nodes: 2\nno-prefix: true\n";
+  LaunchRun run({"--config", scratch / "job.yaml", "sh", "-c",
+                 "for i in 0 1 2 3 4 5 6 7 8 9; do echo \"rank $RANK: line $i\"; done; printf end"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  const std::string out = run.out();
+  std::multiset<std::string_view> lines;
+  for (const std::string_view line : split(out, '\n')) lines.insert(line);
+  std::multiset<std::string> expected = {"end", "end", ""};
+  for (int i = 0; i < 20; ++i) expected.insert(fmt::format("rank {}: line {}", i / 10, i % 10));
+  EXPECT_THAT(lines, testing::ElementsAreArray(expected));
 }
 
 TEST(LaunchInput, ReadsTheConfigurationFileAndVariables) {

@@ -10,15 +10,22 @@ Expected<DisplayOptions> make_display_options(const Settings& settings) {
   bool no_fold = false;
   reader.flag("fold", fold);
   reader.flag("no-fold", no_fold);
+  bool no_prefix = false;
+  reader.flag("no-prefix", no_prefix);
   DisplayOptions options;
-  reader.text("log-line-prefix-template", options.line_prefix);
-  if (fold && !options.line_prefix.empty())
+  std::string prefix;
+  reader.text("log-line-prefix-template", prefix);
+  if (!prefix.empty() || no_prefix) options.line_prefix = no_prefix ? "" : prefix;
+  if (fold && !prefix.empty())
     reader.refuse(*reader.find("log-line-prefix-template"),
                   "prefixes the lines of a single rank: leave out --fold");
   if (reader.error()) return std::unexpected(*reader.error());
   if (fold && no_fold)
     return failure(ErrorCode::kInvalidArgument, "--fold and --no-fold exclude each other: give one of them");
-  if (fold || no_fold || !options.line_prefix.empty()) options.fold = fold;
+  if (no_prefix && fold)
+    return failure(ErrorCode::kInvalidArgument,
+                   "--no-prefix and --fold exclude each other: a folded line names its ranks");
+  if (fold || no_fold || options.line_prefix) options.fold = fold;
   return options;
 }
 

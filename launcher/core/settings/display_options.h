@@ -11,7 +11,9 @@ namespace muster::launcher {
 
 struct DisplayOptions {
   std::optional<bool> fold;  // show a line of several ranks once; empty: only on a terminal
-  std::string line_prefix;   // --log-line-prefix-template, or empty
+  // The template of each line's prefix (--log-line-prefix-template). "" with --no-prefix. nullopt: the usual
+  // prefix.
+  std::optional<std::string> line_prefix;
 };
 
 Expected<DisplayOptions> make_display_options(const Settings& settings);

@@ -208,6 +208,9 @@ constexpr Flag kOwnFlags[] = {
      "where stdout is a terminal).",
      "output"},
     {"no-fold", 0, "", kOption, "Show every rank's lines, on a terminal too.", "output"},
+    {"no-prefix", 0, "", kOption,
+     "Show workers' lines without `node0:2: `, and do not fold them: for programs that read the output.",
+     "output"},
     {"stdin", 0, "RANK", kOption,
      "Send this command's standard input to this rank, or to none; the other ranks read /dev/null "
      "(default: 0 where it is a pipe or a file, and for an MPI program). "

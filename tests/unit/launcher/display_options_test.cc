@@ -34,6 +34,15 @@ TEST(DisplayOptions, DoNotFoldLinesWithAPrefixOfTheUser) {
             "--log-line-prefix-template: [${rank}] prefixes the lines of a single rank: leave out --fold");
 }
 
+TEST(DisplayOptions, LeaveOutThePrefixAndDoNotFold) {
+  EXPECT_EQ(display_options_of({})->line_prefix, std::nullopt);
+  const auto options = display_options_of({"no-prefix"});
+  EXPECT_EQ(options->line_prefix, "");
+  EXPECT_EQ(options->fold, false);
+  EXPECT_EQ(display_options_of({"no-prefix", "fold"}).error().message(),
+            "--no-prefix and --fold exclude each other: a folded line names its ranks");
+}
+
 TEST(DisplayOptions, TakeThePrefixFromTorchrunsVariable) {
   const auto settings = settings_from_environment({{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "x"}});
   EXPECT_EQ(make_display_options(*settings)->line_prefix, "x");

@@ -128,7 +128,7 @@ TEST(Arguments, MayBeAbbreviatedUnambiguously) {
   EXPECT_THAT(
       flag_error_of({"--no", "x"}),
       HasSubstr("ambiguous: could be --nodes, --no-progress-limit, --node-exclusion, --no-warm, --no-fold, "
-                "--no-python, --node-rank"));
+                "--no-prefix, --no-python, --node-rank"));
 }
 
 TEST(Arguments, AnswerAnUnknownFlagWithTheNearest) {
