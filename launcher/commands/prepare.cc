@@ -1,7 +1,9 @@
 #include "launcher/commands/prepare.h"
 
+#include <fcntl.h>
 #include <filesystem>
 
+#include "common/base/elf_file.h"
 #include "common/base/machine.h"
 #include "launcher/core/settings/debug_options.h"
 #include "launcher/core/settings/mpi_options.h"
@@ -52,6 +54,19 @@ std::optional<wire::Mpi> mpi_found(const Plan& plan, const Surroundings& here) {
   return mpi_of_file(plan.job.command, search_path_of(plan, here));
 }
 
+// If no flag says which MPI the job uses, the script's first comment can say it.
+Status read_script(Plan& plan, const Surroundings& here) {
+  if (plan.job.mpi != wire::Mpi::kAuto || plan.remote.in_containers() || plan.job.command.empty()) return {};
+  const std::string script = script_of(plan.job.command, search_path_of(plan, here));
+  const UniqueFd file(script.empty() ? -1 : open(script.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return {};
+  constexpr std::size_t kOfFirstComment = 4096;  // bytes
+  const auto said = mpi_in_comment(reader_of(file)(0, kOfFirstComment));
+  if (!said) return std::unexpected(Error(said.error()).within(script));
+  plan.job.mpi = said->value_or(plan.job.mpi);
+  return {};
+}
+
 }  // namespace
 
 Machine look_at_machine(const Options& options, const Surroundings& here) {
@@ -74,6 +89,7 @@ Expected<Planned> plan_of(const Options& options, const Machine& machine, const 
     const Status found = check_program(plan->job.command, search_path_of(*plan, here));
     plan->program_is_here = found || found.error().code() != ErrorCode::kNotFound;
   }
+  if (const Status read = read_script(*plan, here); !read) return std::unexpected(read.error());
   const auto of_program = mpi_found(*plan, here);
   settle_mpi(*plan, of_program);
   return Planned{*std::move(plan), of_program};

@@ -120,6 +120,42 @@ TEST_P(LaunchMpi, WithoutItEachRankIsAlone) {
   EXPECT_THAT(run.out(), HasSubstr("rank 0 of 1, sum 0"));
 }
 
+// The program that launch sees is a shell, which needs no MPI.
+TEST_P(LaunchMpi, RanksThatAreAloneUnasked) {
+  LaunchRun run({"--gpus-per-node", "2", "sh", "-c", "exec \"$0\" wait", GetParam().program});
+  const char* const mpi = std::string(GetParam().name) == "OpenMPI" ? "pmix" : "pmi";
+  EXPECT_TRUE(
+      run.printed(fmt::format("but each of its 2 ranks is alone in MPI_COMM_WORLD: "
+                              "give --mpi {}, or --mpi none if that is meant",
+                              mpi)))
+      << run.err();
+  run.signal(SIGTERM);
+  run.exit_code();
+  expect_nothing_left(run);
+}
+
+TEST_P(LaunchMpi, AScriptsFirstCommentSaysWhichItIs) {
+  ScratchDirectory scratch;
+  const auto script = [&](const std::string& comment) {
+    const std::string path = scratch / "job.sh";
+    std::ofstream(path) << "#!/bin/sh\n# muster: " << comment << "\nexec " << GetParam().program
+                        << " world\n";
+    std::filesystem::permissions(path, std::filesystem::perms(0755));
+    return path;
+  };
+  const std::string mpi = std::string(GetParam().name) == "OpenMPI" ? "pmix" : "pmi";
+  LaunchRun run({"--gpus-per-node", "2", script("--mpi " + mpi)});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("rank 1 of 2, sum 1"));
+  LaunchRun alone({"--gpus-per-node", "2", "--mpi", "none", scratch / "job.sh"});
+  EXPECT_EQ(alone.exit_code(), 0) << alone.err();
+  EXPECT_THAT(alone.out(), HasSubstr("rank 0 of 1"));
+  LaunchRun wrong({script("--mpi pmx")});
+  EXPECT_EQ(wrong.exit_code(), 2);
+  EXPECT_THAT(wrong.err(),
+              HasSubstr("job.sh: # muster: --mpi pmx: such a comment can only say --mpi with auto"));
+}
+
 // Both libraries can be built for both kinds, so launch warns about a contradiction but tries it.
 TEST_P(LaunchMpi, SaysThatTheProgramIsOneOfTheOtherMpi) {
   const std::string own = std::string(GetParam().name) == "OpenMPI" ? "pmix" : "pmi";

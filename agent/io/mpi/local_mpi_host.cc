@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <utility>
 
+#include "agent/core/mpi/lone_ranks.h"
 #include "agent/io/mpi/mapped_files.h"
 #include "agent/io/mpi/segments.h"
 #include "agent/io/workers/program.h"
@@ -17,6 +18,10 @@
 namespace muster::agent {
 
 namespace {
+
+// Pauses of look_for_lone_ranks().
+constexpr Duration kFirstLook = std::chrono::milliseconds(100);
+constexpr Duration kLastLook = std::chrono::minutes(1);
 
 wire::Mpi mpi_of_job(const wire::JobSpec& job) {
   if (job.mpi != wire::Mpi::kAuto) return job.mpi;
@@ -44,10 +49,14 @@ LocalMpiHost::~LocalMpiHost() {
 
 std::expected<void, StartFailure> LocalMpiHost::open(const wire::JobSpec& job, const OpenAttempt& attempt) {
   context_ = {.kind = mpi_of_job(job), .segments = {}};
-  if (context_.kind == wire::Mpi::kNone) return {};
-  job_id_ = job.job_id;
   attempt_ = attempt.attempt;
   plan_ = attempt.plan;
+  if (context_.kind == wire::Mpi::kNone) {
+    if (job.mpi == wire::Mpi::kAuto && plan_.world_size > 1 && plan_.first_rank == Rank(0))
+      look_for_lone_ranks(kFirstLook);
+    return {};
+  }
+  job_id_ = job.job_id;
   setting_.guardian.guard_segments(setting_.incarnation);
   // If the directory cannot be made, the MPI libraries use /dev/shm itself, or pass data in another way.
   if (auto segments = make_segments_directory(owner(), attempt.attempt))
@@ -136,12 +145,27 @@ void LocalMpiHost::in_fence() {
 void LocalMpiHost::note_segments() {
   if (context_.segments.empty()) return;
   for (const auto& [rank, process] : processes_)
-    link_segments(context_.segments, files_mapped_by(process, is_segment_of_mpi));
+    link_segments(context_.segments, files_mapped_by(with_descendants(process), is_segment_of_mpi));
+}
+
+// Looks again and again, with longer and longer pauses, because nobody tells when the rank calls MPI_Init.
+// One rank is enough. The function looks at the rank's own process only: a descendant can be an mpirun's
+// rank.
+void LocalMpiHost::look_for_lone_ranks(Duration pause) {
+  lookout_.expires_after(pause);
+  lookout_.async_wait([this, pause](const boost::system::error_code& error) {
+    const auto rank = processes_.find(LocalRank(0));
+    if (error || rank == processes_.end()) return;
+    const std::string remark =
+        remark_on_lone_ranks(files_mapped_by({rank->second}, tells_of_mpi), plan_.world_size);
+    if (!remark.empty()) return setting_.remark(remark);
+    if (pause < kLastLook) look_for_lone_ranks(pause + pause / 4);
+  });
 }
 
 void LocalMpiHost::rank_runs(LocalRank rank, pid_t process) {
   if (pmi_) pmi_->rank_runs(rank);
-  if (context_.kind != wire::Mpi::kNone) processes_[rank] = process;
+  processes_[rank] = process;
 }
 
 std::string LocalMpiHost::fault_of(LocalRank rank, wire::WorkerExited& exited) {
@@ -159,11 +183,12 @@ Expected<std::vector<std::string>> LocalMpiHost::entries_for(LocalRank rank) con
 }
 
 void LocalMpiHost::close() {
+  lookout_.cancel();
+  processes_.clear();
   if (context_.kind == wire::Mpi::kNone) return;
   if (const auto pmi = std::exchange(pmi_, nullptr)) pmi->close();
   if (pmix_ != nullptr) pmix_->close();
   limits_.clear();
-  processes_.clear();
   fence_count_ = 0;
   context_ = {};
   remove_segments(owner());

@@ -34,7 +34,7 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
     // Called with remarks for the user.
     std::function<void(const std::string&)> remark;
   };
-  explicit LocalMpiHost(Setting setting) : setting_(std::move(setting)) {}
+  explicit LocalMpiHost(Setting setting) : setting_(std::move(setting)), lookout_(setting_.io) {}
   LocalMpiHost(const LocalMpiHost&) = delete;
   LocalMpiHost& operator=(const LocalMpiHost&) = delete;
   ~LocalMpiHost() override;
@@ -63,6 +63,7 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
   Status serve();
   Status serve_pmix();
   Status serve_pmi();
+  void look_for_lone_ranks(Duration pause);
   // Notes which shared memory the ranks have in /dev/shm, so that it will be removed.
   void note_segments();
   // Call this while the ranks of this node are in a fence.
@@ -82,6 +83,7 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
   std::shared_ptr<PmiServer> pmi_;
   std::map<LocalRank, pid_t> processes_;  // the ranks that run
   int fence_count_ = 0;
+  asio::steady_timer lookout_;                          // for look_for_lone_ranks()
   std::map<std::uint64_t, asio::steady_timer> limits_;  // time limits of questions, by their number
 };
 

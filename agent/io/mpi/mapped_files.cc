@@ -24,20 +24,25 @@ void add_files_of(pid_t process, const std::function<bool(std::string_view)>& is
 
 }  // namespace
 
-std::set<std::string> files_mapped_by(pid_t process, const std::function<bool(std::string_view)>& is_wanted) {
+std::set<std::string> files_mapped_by(const std::set<pid_t>& processes,
+                                      const std::function<bool(std::string_view)>& is_wanted) {
   std::set<std::string> files;
-  std::set<pid_t> seen;
+  for (const pid_t each : processes) add_files_of(each, is_wanted, files);
+  return files;
+}
+
+std::set<pid_t> with_descendants(pid_t process) {
+  std::set<pid_t> found;
   for (std::set<pid_t> open = {process}; !open.empty();) {
     const pid_t next = open.extract(open.begin()).value();
-    if (!seen.insert(next).second) continue;
-    add_files_of(next, is_wanted, files);
+    if (!found.insert(next).second) continue;
     const std::string children =
         read_file(fmt::format("/proc/{0}/task/{0}/children", next), kMostBytes).value_or("");
     for (const std::string_view child : split(children, ' ')) {
       if (const auto pid = parse_number<pid_t>(child)) open.insert(*pid);
     }
   }
-  return files;
+  return found;
 }
 
 }  // namespace muster::agent

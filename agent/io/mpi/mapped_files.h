@@ -11,8 +11,13 @@
 namespace muster::agent {
 
 // Returns the paths of the mapped files for which `is_wanted` returns true. Files that were removed are not
-// among them. The function looks at `process` and at its descendants, because a rank can be started by a
-// script. It does not find a descendant whose parent has ended or is not the parent's main thread.
-std::set<std::string> files_mapped_by(pid_t process, const std::function<bool(std::string_view)>& is_wanted);
+// among them.
+std::set<std::string> files_mapped_by(const std::set<pid_t>& processes,
+                                      const std::function<bool(std::string_view)>& is_wanted);
+
+// Returns the process and its descendants. A rank can be started by a script. So its MPI process may be one
+// of the descendants. The function does not find a descendant whose parent has ended, or that another thread
+// than its parent's main thread has started.
+std::set<pid_t> with_descendants(pid_t process);
 
 }  // namespace muster::agent

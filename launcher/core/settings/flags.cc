@@ -223,7 +223,7 @@ constexpr Flag kOwnFlags[] = {
      "hangs are then detected only by limits that you give.",
      "workers"},
     {"mpi", 0, "auto|pmix|pmi|none", kOption,
-     "How the ranks of an MPI program find each other: pmix for Open MPI, pmi for MPICH; none: every rank is alone in MPI_COMM_WORLD (default auto: depends on the library that the program needs; none for scripts). With a protocol that the program's library does not speak, each rank is alone, too; launch warns about that.",
+     "How the ranks of an MPI program find each other: pmix for Open MPI, pmi for MPICH; none: every rank is alone in MPI_COMM_WORLD (default auto: depends on the library that the program needs, or on `# muster: --mpi pmix` in a script's first comment; else none). With a protocol that the program's library does not speak, each rank is alone, too; launch warns about that.",
      "workers"},
     {"trace", 0, "", kOption,
      "Let each rank that uses the runtime record what it does and when; "

@@ -1,6 +1,10 @@
 #include "launcher/core/settings/mpi_options.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <string>
+#include <vector>
+
+#include "common/base/text.h"
 
 namespace muster::launcher {
 
@@ -9,12 +13,33 @@ void read_mpi(SettingReader& reader, Options& options) {
   reader.choice("mpi", {{"auto", kAuto}, {"pmix", kPmix}, {"pmi", kPmi}, {"none", kNone}}, options.mpi);
 }
 
+Expected<std::optional<wire::Mpi>> mpi_in_comment(std::string_view script) {
+  constexpr std::string_view kMark = "muster:";
+  for (const std::string_view line : split(script, '\n')) {
+    if (!line.starts_with('#')) break;
+    std::vector<std::string_view> words;
+    for (const std::string_view word : split(line.substr(1), ' ')) {
+      if (!word.empty()) words.push_back(word);
+    }
+    if (words.empty() || words.front() != kMark) continue;
+    const std::string said = fmt::format("{}", fmt::join(words.begin() + 1, words.end(), " "));
+    for (const auto& [mpi, name] : wire::Words<wire::Mpi>::kAll) {
+      if (said == fmt::format("--mpi {}", name) || said == fmt::format("--mpi={}", name)) return mpi;
+    }
+    return failure(ErrorCode::kInvalidArgument,
+                   "# muster: {}: such a comment can only say --mpi with auto, pmix, pmi or none", said);
+  }
+  return std::nullopt;
+}
+
 void settle_mpi(Plan& plan, std::optional<wire::Mpi> of_program) {
   wire::JobSpec& job = plan.job;
   const auto backend = job.environment.find("MUSTER_BACKEND");
   const bool has_groups = backend != job.environment.end() && backend->second == "mpi";
   if (job.mpi == wire::Mpi::kAuto && has_groups) job.mpi = wire::Mpi::kPmix;
-  if (job.mpi == wire::Mpi::kAuto && of_program) job.mpi = *of_program;
+  // If the program itself needs no MPI library, kAuto stays: it can load one later, and agents look for that.
+  const bool is_script = of_program == wire::Mpi::kNone && plan.world_size() > 1;
+  if (job.mpi == wire::Mpi::kAuto && of_program && !is_script) job.mpi = *of_program;
 }
 
 std::optional<std::string> mpi_notice(const Plan& plan, wire::Mpi asked, wire::Mpi of_program) {
@@ -32,9 +57,10 @@ std::optional<std::string> mpi_notice(const Plan& plan, wire::Mpi asked, wire::M
       asked == kAuto ? "--mpi pmi with another backend" : fmt::format("--mpi {}", name_of(of_program)));
 }
 
-std::string mpi_text(const wire::JobSpec& job) {
-  switch (job.mpi) {
-    case wire::Mpi::kAuto: return "if the program needs it; each agent checks";
+std::string mpi_text(const Plan& plan) {
+  const bool is_elsewhere = plan.remote.in_containers() || !plan.program_is_here;
+  switch (plan.job.mpi) {
+    case wire::Mpi::kAuto: return !is_elsewhere ? "" : "if the program needs it; each agent checks";
     case wire::Mpi::kNone: return "";
     case wire::Mpi::kPmix: return "pmix: the agents are Open MPI's PMIx servers";
     case wire::Mpi::kPmi: return "pmi: the agents are MPICH's PMI servers";

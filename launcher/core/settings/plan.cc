@@ -529,7 +529,7 @@ std::string plan_as_text(const Plan& plan) {
     line("wrapper",
          fmt::format("{} before rank {}", command_text(each.words), ranks_text(each.first, each.last)));
   if (job.input_rank) line("stdin", fmt::format("goes to rank {}", *job.input_rank));
-  if (const std::string mpi = mpi_text(job); !mpi.empty()) line("MPI", mpi);
+  if (const std::string mpi = mpi_text(plan); !mpi.empty()) line("MPI", mpi);
   line("directory", job.working_directory);
   line("logs", job.log_directory);
   line("checkpoints", job.checkpoint_directory.empty() ? "none" : job.checkpoint_directory);

@@ -1,5 +1,6 @@
 #include "launcher/io/settings/program_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
@@ -86,6 +87,17 @@ Status check_program(const std::vector<std::string>& command, const std::string&
   if (command.size() > 2 && command[1] == "-u" && command[2].ends_with(".py"))
     return check_script(command[2]);
   return {};
+}
+
+std::string script_of(const std::vector<std::string>& command, const std::string& search_path) {
+  const std::string& program = command.front();
+  if (std::string_view(program).substr(program.rfind('/') + 1).starts_with("python")) {
+    const auto script =
+        std::ranges::find_if(command, [](const std::string& word) { return word.ends_with(".py"); });
+    return script == command.end() ? "" : *script;
+  }
+  const FoundProgram found = look_up_program(program, search_path, "");
+  return found.error == 0 ? found.path : "";
 }
 
 std::optional<wire::Mpi> mpi_of_file(const std::vector<std::string>& command,

@@ -17,6 +17,10 @@ namespace muster::launcher {
 // kPermission.
 Status check_program(const std::vector<std::string>& command, const std::string& search_path);
 
+// Returns the path of the script that the command runs, if that is a file of this machine. This is a word
+// that ends in .py after Python and its options, or the program itself. Otherwise returns "".
+std::string script_of(const std::vector<std::string>& command, const std::string& search_path);
+
 // Returns the MPI that the program was built with. Returns nothing if the file does not exist or cannot be
 // read.
 std::optional<wire::Mpi> mpi_of_file(const std::vector<std::string>& command, const std::string& search_path);

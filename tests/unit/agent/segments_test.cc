@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -84,7 +85,7 @@ TEST_F(Segments, ThatRanksHaveMappedAreRemovedWithTheDirectory) {
     void* const place = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file, 0);
     ASSERT_NE(place, MAP_FAILED);
     close(file);
-    const auto found = files_mapped_by(getpid(), is_segment_of_mpi);
+    const auto found = files_mapped_by({getpid()}, is_segment_of_mpi);
     EXPECT_EQ(found, std::set{mapped});
     link_segments(directory, found);
     link_segments(directory, found);
@@ -111,7 +112,7 @@ TEST(MappedFiles, AreThoseOfDescendantsToo) {
     _exit(1);
   }
   const auto is_sleep = [](std::string_view path) { return path.ends_with("/sleep"); };
-  while (files_mapped_by(child, is_sleep).empty()) usleep(1000);
+  while (files_mapped_by(with_descendants(child), is_sleep).empty()) sched_yield();
   for (const auto& each : std::filesystem::directory_iterator("/proc"))
     if (const auto pid = parse_number<pid_t>(each.path().filename().native());
         pid && parent_of(*pid) == child)

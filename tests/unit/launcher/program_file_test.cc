@@ -28,6 +28,12 @@ TEST_F(ProgramFile, IsLookedUpInThePath) {
   EXPECT_TRUE(check_program({scratch / "train"}, ""));
 }
 
+TEST_F(ProgramFile, CanBeAScript) {
+  EXPECT_EQ(script_of({"/usr/bin/python3", "-u", "train.py", "eval.py"}, ""), "train.py");
+  EXPECT_EQ(script_of({"python3", "-u", "-m", "train"}, ""), "");
+  EXPECT_EQ(script_of({file("train.sh", std::filesystem::perms(0755)), "x.py"}, ""), scratch / "train.sh");
+}
+
 TEST_F(ProgramFile, IsNotFound) {
   for (const std::string& name : {std::string("no-such-program"), scratch / "missing"}) {
     const Status found = check_program({name}, "/usr/bin:/bin");
