@@ -212,6 +212,17 @@ TEST(Verdict, SinglesOutNoRankIfTheOthersOfItsGroupAreUnknown) {
   EXPECT_EQ(judge(hung).rank, std::nullopt) << "it waits for another group";
 }
 
+TEST(Verdict, ExplainsARankThatHangsInFinalize) {
+  AttemptFacts hung = facts({});
+  hung.hangs = true;
+  hung.hang.add({.rank = Rank(1), .node = NodeId(0), .what = "hangs", .section = "", .step = 5, .since = {}});
+  hung.hang.add_stacks(Rank(0), NodeId(0), "PMPI_Allreduce - /usr/lib/libmpi.so.40\nmain\n");
+  hung.hang.add_stacks(Rank(1), NodeId(0), "PMPI_Barrier - /usr/lib/libmpi.so.40\nmain\n");
+  EXPECT_FALSE(judge(hung).hint.contains("mpi4py"));
+  hung.hang.add_stacks(Rank(1), NodeId(0), "PMPI_Finalize - /usr/lib/libmpi.so.40\nmain\n");
+  EXPECT_TRUE(judge(hung).hint.contains("`-m mpi4py` before the script's name"));
+}
+
 TEST(Verdict, BlamesALeftRankThatOthersWaitFor) {
   for (const char* text : {"c10::DistError: Timed out waiting 30000ms for recv operation to complete",
                            "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)",
