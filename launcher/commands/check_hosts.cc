@@ -6,6 +6,7 @@
 
 #include "common/base/file.h"
 #include "launcher/commands/checks.h"
+#include "launcher/core/settings/mpi_options.h"
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/fleet/container_preparation.h"
 #include "launcher/io/fleet/host_survey.h"
@@ -41,6 +42,18 @@ class Mark {
   std::string made_;
 };
 
+// Looks at the configuration on this machine, because hosts usually have the same Open MPI.
+void tell_of_windows(const Plan& plan) {
+  const bool is_set = plan.job.environment.contains("OMPI_MCA_osc") || std::getenv("OMPI_MCA_osc") != nullptr;
+  if (plan.job.mpi != wire::Mpi::kPmix || plan.hosts.size() < 2 || is_set) return;
+  constexpr const char* kFile = "/etc/openmpi/openmpi-mca-params.conf";
+  if (leaves_out_windows(read_file(kFile, 1 << 20).value_or("")))
+    say(
+        fmt::format("{} leaves out osc/pt2pt: MPI windows between hosts need --env OMPI_MCA_osc=pt2pt, "
+                    "unless the hosts have another network than Ethernet",
+                    kFile));
+}
+
 }  // namespace
 
 int check_hosts(const Prepared& prepared, const Surroundings& here) {
@@ -67,6 +80,7 @@ int check_hosts(const Prepared& prepared, const Surroundings& here) {
   std::error_code ignored;
   std::filesystem::remove_all(directory, ignored);
   if (failed != 0) return failed;
+  tell_of_windows(prepared.plan);
   const bool json = prepared.request.options.json;
   return print(json ? hosts_as_json(reports, demand) : hosts_as_table(reports, demand, terminal_columns()),
                obstacles(reports, demand).empty() ? 0 : 1);

@@ -1,5 +1,6 @@
 #include "launcher/core/settings/mpi_options.h"
 
+#include <algorithm>
 #include <fmt/ranges.h>
 #include <string>
 #include <vector>
@@ -55,6 +56,14 @@ std::optional<std::string> mpi_notice(const Plan& plan, wire::Mpi asked, wire::M
       plan.job.command.front(), library_of(of_program), library_of(of_program),
       chosen == kPmix ? "PMIx" : "PMI-1",
       asked == kAuto ? "--mpi pmi with another backend" : fmt::format("--mpi {}", name_of(of_program)));
+}
+
+bool leaves_out_windows(std::string_view configuration) {
+  return std::ranges::any_of(split(configuration, '\n'), [](std::string_view line) {
+    std::string setting(line);
+    std::erase_if(setting, [](char each) { return each == ' ' || each == '\t'; });
+    return setting.starts_with("osc=^") && setting.contains("pt2pt");
+  });
 }
 
 std::string mpi_text(const Plan& plan) {

@@ -25,6 +25,10 @@ void settle_mpi(Plan& plan, std::optional<wire::Mpi> of_program);
 // may still work, because some libraries are built for both protocols. Call this after settle_mpi().
 std::optional<std::string> mpi_notice(const Plan& plan, wire::Mpi asked, wire::Mpi of_program);
 
+// Whether this configuration of Open MPI 4.1 (openmpi-mca-params.conf) leaves out osc/pt2pt, the component
+// for windows between hosts over Ethernet. Debian's configuration does.
+bool leaves_out_windows(std::string_view configuration);
+
 // The plan's line about MPI; "" for none.
 std::string mpi_text(const Plan& plan);
 

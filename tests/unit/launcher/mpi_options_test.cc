@@ -40,6 +40,13 @@ Mpi settled(Mpi asked, std::optional<Mpi> of_program, int rank_count = 2) {
   return plan.job.mpi;
 }
 
+TEST(MpiOptions, KnowTheConfigurationThatForbidsWindowsBetweenHosts) {
+  EXPECT_TRUE(leaves_out_windows("# osc = pt2pt\nbtl_base_warn_component_unused=0\nosc = ^ucx,pt2pt\n"));
+  EXPECT_TRUE(leaves_out_windows("osc=^pt2pt"));
+  EXPECT_FALSE(leaves_out_windows("#osc = ^ucx,pt2pt\nosc = ^ucx\npml = ^pt2pt\n"));
+  EXPECT_FALSE(leaves_out_windows(""));
+}
+
 TEST(MpiOptions, AreThoseOfTheProgram) {
   EXPECT_EQ(settled(Mpi::kAuto, Mpi::kPmi), Mpi::kPmi);
   EXPECT_EQ(settled(Mpi::kPmix, Mpi::kPmi), Mpi::kPmix);
