@@ -23,8 +23,8 @@ constexpr const char* kExitHint =
     "a library crashed while Python ended: "
     "before its last line, the script should close what it uses and join its threads";
 constexpr const char* kFinalizeHint =
-    "a rank is in MPI_Finalize while others are not: if an exception ended its Python script, "
-    "`-m mpi4py` before the script's name lets it end the job at once";
+    "if an exception has ended the script of a rank, mpi4py waits for the other ranks in MPI_Finalize: "
+    "with `-m mpi4py` before the script's name, the exception ends the job at once";
 constexpr const char* kStacksHint = "the stacks of all ranks are in attempt_*/rank_*/stacks.txt";
 
 bool earlier(const WorkerEnd& left, const WorkerEnd& right) {
@@ -191,12 +191,18 @@ std::string text_of(const std::vector<Rank>& ranks) {
   return fmt::format("ranks {} and {}", fmt::join(ranks.begin(), ranks.end() - 1, ", "), ranks.back());
 }
 
-// Python calls MPI_Finalize when a script of mpi4py ends, also after an exception. There it waits for the
-// other ranks, which wait for it elsewhere.
-const char* hint_of_hang(const std::vector<std::string>& evidence) {
+// When a script of mpi4py ends, also after an exception, Python calls MPI_Finalize. There the rank waits for
+// the others, which wait for it elsewhere. The stacks show this only if eu-stack could look at the rank.
+const char* hint_of_hang(const AttemptFacts& facts, const std::vector<Stall>& suspects,
+                         const std::vector<std::string>& evidence) {
   const auto in_finalize =
       std::ranges::count_if(evidence, [](const std::string& line) { return line.contains("MPI_Finalize"); });
-  return in_finalize > 0 && std::cmp_less(in_finalize, evidence.size()) ? kFinalizeHint : kStacksHint;
+  const bool after_exception = std::ranges::any_of(facts.ends, [&](const WorkerEnd& end) {
+    return std::ranges::find(suspects, end.rank, &Stall::rank) != suspects.end() &&
+           end.text().contains("Traceback (most recent call last)");
+  });
+  const bool some_finalize = in_finalize > 0 && std::cmp_less(in_finalize, evidence.size());
+  return some_finalize || after_exception ? kFinalizeHint : kStacksHint;
 }
 
 // Returns the verdict about a hang whose cause is not known. It blames no rank.
@@ -216,7 +222,7 @@ Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspe
   verdict.at = first.since;
   verdict.stopped_from_outside = std::ranges::all_of(suspects, &Stall::stopped);
   verdict.evidence = facts.hang.evidence(facts.groups);
-  verdict.hint = hint_of_hang(verdict.evidence);
+  verdict.hint = hint_of_hang(facts, suspects, verdict.evidence);
   return verdict;
 }
 
@@ -243,7 +249,7 @@ Verdict hung(const AttemptFacts& facts, const NodeNames& names) {
   const auto end = std::ranges::find(facts.ends, stall.rank, &WorkerEnd::rank);
   if (end != facts.ends.end()) verdict.culprit = *end;
   verdict.evidence = facts.hang.evidence(facts.groups);
-  verdict.hint = hint_of_hang(verdict.evidence);
+  verdict.hint = hint_of_hang(facts, suspects, verdict.evidence);
   return verdict;
 }
 

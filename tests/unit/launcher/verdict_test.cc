@@ -223,6 +223,17 @@ TEST(Verdict, ExplainsARankThatHangsInFinalize) {
   EXPECT_TRUE(judge(hung).hint.contains("`-m mpi4py` before the script's name"));
 }
 
+TEST(Verdict, ExplainsARankThatHangsAfterAnException) {
+  WorkerEnd stopped = end(1, 0, SIGTERM, 9s);
+  stopped.last_lines = {"Traceback (most recent call last):", "ValueError: no"};
+  AttemptFacts hung = facts({stopped});
+  hung.hangs = true;
+  hung.hang.add({.rank = Rank(1), .node = NodeId(0), .what = "hangs", .section = "", .step = 5, .since = {}});
+  EXPECT_TRUE(judge(hung).hint.contains("`-m mpi4py` before the script's name"));
+  hung.ends.front().last_lines = {"step 5"};
+  EXPECT_FALSE(judge(hung).hint.contains("mpi4py"));
+}
+
 TEST(Verdict, BlamesALeftRankThatOthersWaitFor) {
   for (const char* text : {"c10::DistError: Timed out waiting 30000ms for recv operation to complete",
                            "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)",
