@@ -194,7 +194,7 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
   if (stops_for_another_reason && !recovery_.is_forbidden()) {
     recovery_.forbid(wish);
     // If no worker lives, no worker needs time to end. So this interrupt acts like a second one.
-    if (!no_rank_lives()) return tell_wait(now);
+    if (!no_rank_lives()) return tell_wait(wish.signal, now);
   }
   react(Occurrence::kInterrupted, now);
 }
@@ -314,7 +314,7 @@ void Job::stop_workers(TimePoint now) {
   const auto by = preemption_.given() ? std::nullopt : facts_.interrupted_by;
   send_to_workers(wire::StopWorkers{by ? by->signal : SIGTERM, to_ns(plan_.job.limits.grace)},
                   "the attempt cannot succeed any more");
-  if (facts_.interrupted_by) tell_wait(now);
+  if (facts_.interrupted_by) tell_wait(facts_.interrupted_by->signal, now);
   advance(now);
 }
 

@@ -222,7 +222,7 @@ class Job {
   bool has_another_network() const;
 
   // Words for the user (job_words.cc).
-  void tell_wait(TimePoint now);
+  void tell_wait(int signal, TimePoint now);
   void tell_loss();
   std::string still_text(Duration still) const;
   std::string list_of(const std::vector<NodeId>& nodes) const;

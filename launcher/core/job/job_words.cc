@@ -1,6 +1,7 @@
 // This part of Job makes messages to the user. They say what the job waits for, what was lost, and which
 // ranks live.
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -17,12 +18,12 @@ std::string Job::list_of(const std::vector<NodeId>& nodes) const {
   return list;
 }
 
-// If workers are still ending, tells this to the user who asked for the end.
-void Job::tell_wait(TimePoint now) {
+// If workers are still ending, tells this to the user who asked for the end by a signal.
+void Job::tell_wait(int signal, TimePoint now) {
   if (crew_.living_count() == 0) return;
-  decide(Tell{fmt::format("waiting for {} to end (grace {:g} s; Ctrl-C again to kill)",
-                          count_of(crew_.living_count(), "worker"),
-                          in_seconds(std::max(Duration::zero(), kill_from_ - now)))},
+  decide(Tell{fmt::format("waiting for {} to end (grace {:g} s{})", count_of(crew_.living_count(), "worker"),
+                          in_seconds(std::max(Duration::zero(), kill_from_ - now)),
+                          signal == SIGINT ? "; Ctrl-C again to kill" : "")},
          "the user asked for the end");
 }
 

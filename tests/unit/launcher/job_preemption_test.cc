@@ -317,6 +317,12 @@ TEST_F(PreemptionTest, ASecondTermDoesNotWaitForTheGrace) {
   EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
 }
 
+TEST_F(PreemptionTest, TermSaysNothingOfKeys) {
+  run();
+  happen(Interrupted{SIGTERM});
+  EXPECT_EQ(told(), "waiting for 4 workers to end (grace 10 s)\n");
+}
+
 TEST_F(PreemptionTest, CtrlCSaysWhatItWaitsForAndKillsAtTheSecondAndLeavesAtTheThird) {
   run();
   worker_exits(0, 0);
