@@ -228,7 +228,9 @@ void settle_descriptors() {
 
 int main(int argc, char** argv) {
   using namespace muster;
-  const auto arguments = agent::parse_arguments({argv + 1, argv + argc});
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (const auto text = agent::text_to_print(words)) return write_all(STDOUT_FILENO, *text, "stdout") ? 0 : 1;
+  const auto arguments = agent::parse_arguments(words);
   if (!arguments) {
     log::error("{}", arguments.error().message());
     return agent::kExitUsage;

@@ -5,7 +5,9 @@
 #include <string_view>
 
 #include "common/base/text.h"
+#include "common/base/version.h"
 #include "common/wire/agent_identity.h"
+#include "common/wire/frame.h"
 
 namespace muster::agent {
 
@@ -92,6 +94,18 @@ Status set_identity(const Given& given, Arguments& arguments) {
 }
 
 }  // namespace
+
+std::optional<std::string> text_to_print(const std::vector<std::string>& words) {
+  if (words.size() != 1) return std::nullopt;
+  const std::string version =
+      fmt::format("muster-agent (Muster) {}, protocol version {}\n", kVersion, wire::kVersion);
+  if (words[0] == "--version") return version;
+  if (words[0] != "--help" && words[0] != "-h") return std::nullopt;
+  return version +
+         "Runs on each node of a job: starts the ranks, watches them and ends them.\n"
+         "The program `launch` starts it, and people do not. Both must have the same version.\n"
+         "See `launch --help` and `man launch`.\n";
+}
 
 Expected<Arguments> parse_arguments(const std::vector<std::string>& words) {
   const auto given = take_apart(words);

@@ -1,6 +1,7 @@
 // The agent's command line: which node it is and how to reach its launcher, or what to sweep.
 //
-// Programs write this command line, not people, so it has no help. It never contains a key.
+// Programs write this command line, not people. So --help does not explain it, but says who starts the agent.
+// The command line never contains a key.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +42,8 @@ struct Arguments {
   std::optional<int> door;          // if set, the agent waits at this socket for one job after the other
 };
 
+// Returns the text that the agent prints if the only word is --help or --version. Else returns nothing.
+std::optional<std::string> text_to_print(const std::vector<std::string>& words);
 // Errors name the argument.
 Expected<Arguments> parse_arguments(const std::vector<std::string>& words);
 

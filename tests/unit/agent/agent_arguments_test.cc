@@ -2,8 +2,24 @@
 
 #include <gmock/gmock.h>
 
+#include "common/base/version.h"
+#include "common/wire/frame.h"
+
 namespace muster::agent {
 namespace {
+
+TEST(AgentText, SaysWhoStartsTheAgentAndWhichVersionItHas) {
+  const auto version = text_to_print({"--version"});
+  ASSERT_TRUE(version);
+  EXPECT_EQ(*version,
+            fmt::format("muster-agent (Muster) {}, protocol version {}\n", kVersion, wire::kVersion));
+  const auto help = text_to_print({"--help"});
+  ASSERT_TRUE(help);
+  EXPECT_THAT(*help, testing::StartsWith(*version));
+  EXPECT_THAT(*help, testing::HasSubstr("The program `launch` starts it"));
+  EXPECT_FALSE(text_to_print({}));
+  EXPECT_FALSE(text_to_print({"--control-fd", "5"}));
+}
 
 TEST(ParseArguments, TakesAnInheritedSocket) {
   const auto arguments = parse_arguments({"--control-fd", "5", "--node", "3"});
