@@ -88,7 +88,10 @@ void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
   if (releasing_) return;
   // An agent without a connection is useless. It has to end before its successor starts.
   if (event.unreadable.empty()) return half_gone_.push_back({event.agent, now});
-  kill_for(event.agent, *node, "sent an unreadable frame: " + event.unreadable);
+  // An agent whose first frame cannot be read is of another version. Its successor would be, too.
+  const bool greeted = node->presence == Presence::kThere;
+  kill_for(event.agent, *node, "sent an unreadable frame: " + event.unreadable,
+           greeted ? AgentEnd::kOther : AgentEnd::kRefused);
 }
 
 void Fleet::handle(const ProcessEnded& event, TimePoint now) {
@@ -102,7 +105,7 @@ void Fleet::handle(const ProcessEnded& event, TimePoint now) {
   // it.
   const bool by_itself = node->killed_for.empty() || event.end == AgentEnd::kOutOfMemory;
   node->how = by_itself ? event.how : "its agent " + node->killed_for;
-  node->end = by_itself ? event.end : AgentEnd::kOther;
+  if (by_itself) node->end = event.end;
   if (!node->connection) return lose(event.agent.node, now);
   half_gone_.push_back({event.agent, now});
 }
@@ -122,7 +125,9 @@ void Fleet::handle(const AgentSaid& event, TimePoint now) {
 void Fleet::greet(AgentId agent, Node& node, const wire::Hello& hello) {
   if (node.presence != Presence::kComing || !node.killed_for.empty()) return;
   if (const Status same = check_hello(hello, {agent, limits_.version}); !same)
-    return kill_for(agent, node, "cannot be used: " + same.error().message());
+    return kill_for(
+        agent, node, "cannot be used: " + same.error().message(),
+        same.error().code() == ErrorCode::kInvalidArgument ? AgentEnd::kRefused : AgentEnd::kOther);
   node.presence = Presence::kThere;
   ++there_count_;
   outcome_.news.emplace_back(NodeJoined{agent.node, hello.hostname, hello.addresses, hello.machine});
@@ -227,8 +232,9 @@ Fleet::Node* Fleet::find(AgentId agent) {
   return listens_to(agent) ? &at(agent.node) : nullptr;
 }
 
-void Fleet::kill_for(AgentId agent, Node& node, std::string why) {
+void Fleet::kill_for(AgentId agent, Node& node, std::string why, AgentEnd end) {
   node.killed_for = std::move(why);
+  node.end = end;
   decide(KillAgent{agent}, "it " + node.killed_for);
 }
 

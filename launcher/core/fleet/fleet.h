@@ -180,7 +180,7 @@ class Fleet {
   void listen_for(NodeId id, TimePoint from);
   bool is_half_gone(const Node& node) const { return node.process != node.connection.has_value(); }
   void greet(AgentId agent, Node& node, const wire::Hello& hello);
-  void kill_for(AgentId agent, Node& node, std::string why);
+  void kill_for(AgentId agent, Node& node, std::string why, AgentEnd end = AgentEnd::kOther);
   void lose(NodeId id, TimePoint now);
   void forget(NodeId node, TimePoint lost_at);
   void expect_leftovers(TimePoint now, TimePoint look_at);

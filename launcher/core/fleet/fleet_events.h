@@ -35,7 +35,7 @@ struct ConnectionClosed {
 // The kind of an agent's end.
 enum class AgentEnd {
   kOther,
-  kRefused,      // it could not be started, and a retry would be refused, too
+  kRefused,      // it could not be started or used, and a retry would be refused, too
   kOutOfMemory,  // the kernel killed it because memory ran out
 };
 struct ProcessEnded {  // an agent's process has ended, or could not be started

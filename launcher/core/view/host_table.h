@@ -21,7 +21,7 @@ struct HostLink {  // from one host to another, at the address that it would use
 
 struct HostReport {
   std::string host{};
-  std::string unreachable{};  // why no agent started or answered; then the rest is empty
+  std::string unreachable{};  // why no agent started, answered or can be used; then the rest is empty
   std::string control{};      // how the launcher reaches the agent: tcp, stdio
   std::string version{};      // of the agent
   wire::HostChecked found{};

@@ -3,7 +3,8 @@
 #include <cstring>
 #include <utility>
 
-#include "launcher/core/text/words.h"
+#include "common/base/version.h"
+#include "launcher/core/fleet/hello.h"
 
 namespace muster::launcher {
 
@@ -78,6 +79,9 @@ void HostSurvey::agent_ended(AgentId agent, std::string how, AgentEnd) {
 
 void HostSurvey::hear(std::size_t index, const wire::Hello& hello) {
   Peer& peer = peers_[index];
+  const AgentId agent{NodeId(static_cast<std::int32_t>(index)), Incarnation(1)};
+  if (const Status same = check_hello(hello, {agent, kVersion}); !same)
+    return give_up(peer, "its agent cannot be used: " + same.error().message());
   peer.report.version = hello.version;
   peer.place = {hello.hostname, hello.addresses};
   peer.asked_at = Clock::now();

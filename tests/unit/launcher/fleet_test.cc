@@ -210,6 +210,27 @@ TEST_F(FleetTest, ANodeIsLostAsRefusedOnlyIfItsAgentCouldNotBeStartedForThat) {
   EXPECT_EQ(told<NodeLost>().at(0).end, AgentEnd::kOther);
 }
 
+TEST_F(FleetTest, RefusesAnAgentOfAnotherVersionForGood) {
+  const AgentId other = hire();
+  happen(AgentConnected{other, kFirst});
+  greet(other, "1.2.2");
+  lose_both_halves(other);
+  ASSERT_EQ(told<NodeLost>().size(), 1U);
+  EXPECT_EQ(told<NodeLost>()[0].how,
+            "its agent cannot be used: the agent is older than this launcher (Muster 1.2.2, not 1.2.3): "
+            "install the same Muster on all nodes");
+  EXPECT_EQ(told<NodeLost>()[0].end, AgentEnd::kRefused);
+  for (const bool greets : {false, true}) {
+    const AgentId agent = greets ? join() : hire();
+    if (!greets) happen(AgentConnected{agent, kFirst});
+    happen(ConnectionClosed{agent, kFirst, "the agent is older"});
+    happen(ProcessEnded{agent, "its agent was killed by SIGKILL"});
+    ASSERT_EQ(told<NodeLost>().size(), 1U);
+    EXPECT_EQ(told<NodeLost>()[0].how, "its agent sent an unreadable frame: the agent is older");
+    EXPECT_EQ(told<NodeLost>()[0].end, greets ? AgentEnd::kOther : AgentEnd::kRefused);
+  }
+}
+
 TEST_F(FleetTest, ReportsAnAgentOutOfMemoryWhicheverOfItsEndsIsSeenFirst) {
   for (const bool process_first : {true, false}) {
     const AgentId agent = join();
