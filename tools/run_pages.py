@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the shell blocks of documents as a reader would: in order, in one shell, in an empty folder.
 
-    tools/run_pages.py --bin DIR [--where WHERE] [--in DIR] [--replace OLD=NEW] [--show] PAGE|FOLDER...
+    tools/run_pages.py --bin DIR [--where WHERE] [--in DIR] [--files FOLDER] [--replace OLD=NEW] [--show] PAGE|FOLDER...
+    tools/run_pages.py --norun PAGE|FOLDER...
 
 A block runs if its info string says so. The word after `run` names what the block needs apart from the programs in DIR:
 
@@ -10,6 +11,9 @@ A block runs if its info string says so. The word after `run` names what the blo
                         and a python3 that has torch                 (test `installed_package`)
     ```sh run hosts     hosts h0, h1, ... and a shared directory     (tests `clusters_page_test`, `three_hosts_page`)
     ```sh run docker    a Docker engine with images                  (test `docker_page_test`)
+    ```sh norun WHY     no test runs this block; --norun lists these blocks
+
+Every other `sh` block is an error of tools/tidy.py, unless it becomes a file.
 
 Only blocks of one WHERE run; without --where, those that need nothing. Two more kinds of blocks take part:
 
@@ -68,6 +72,17 @@ def need_of(block):
     if need not in NEEDS:
         raise ValueError(f"{block.line - 1}: `{block.info}`: after `run` comes one of {', '.join(filter(None, NEEDS))}, or nothing")
     return need
+
+
+def without_a_test(text):
+    """(blocks that say why they do not run, shell blocks without a mark)."""
+    norun, unmarked = [], []
+    for block in blocks_of(text):
+        words = block.info.split()
+        if words[:1] not in (["sh"], ["bash"]) or words[1:2] == ["run"] or "title=" in block.info:
+            continue
+        (norun if words[1:2] == ["norun"] and words[2:] else unmarked).append(block)
+    return norun, unmarked
 
 
 def script_of(blocks, where):
@@ -148,6 +163,8 @@ def run_page(page, options):
         return 0, [], ""
     folder = options.folder or tempfile.mkdtemp(prefix="run_pages.")
     try:
+        if options.files:
+            shutil.copytree(options.files, folder, dirs_exist_ok=True)
         status, output = run_script(script, folder, environment_of(options, os.environ["HOME"] if options.folder else folder), options.seconds)
     finally:
         if not options.folder:
@@ -169,15 +186,24 @@ def pair(text):
 
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", required=True, type=os.path.abspath, help="folder of launch, put before PATH")
+    parser.add_argument("--bin", type=os.path.abspath, help="folder of launch, put before PATH")
     parser.add_argument("--where", default="", choices=NEEDS, help="run the blocks that need this")
     parser.add_argument("--in", dest="folder", help="run here, with the HOME of this process")
+    parser.add_argument("--files", metavar="FOLDER", help="copy its files into the folder first: the reader's own programs")
+    parser.add_argument("--norun", action="store_true", help="list the blocks that no test runs, and why")
     parser.add_argument("--replace", action="append", default=[], type=pair, metavar="OLD=NEW", help="in the page's text")
     parser.add_argument("--seconds", type=int, default=120, help="limit for a page (default 120)")
     parser.add_argument("--show", action="store_true", help="print the blocks' output")
     parser.add_argument("pages", nargs="+", metavar="PAGE|FOLDER")
     options = parser.parse_args(arguments)
     pages = list(pages_of(options.pages))
+    if options.norun:
+        for page in pages:
+            for block in without_a_test(page.read_text())[0]:
+                print(f"{page}:{block.line - 1}: {block.info.partition('norun ')[2]}")
+        return 0
+    if not options.bin:
+        parser.error("--bin is missing")
     ran = failed = 0
     with concurrent.futures.ThreadPoolExecutor(1 if options.folder else 4) as pool:
         for page, (blocks, complaints, output) in zip(pages, pool.map(lambda page: run_page(page, options), pages)):

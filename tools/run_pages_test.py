@@ -80,6 +80,17 @@ class RunPages(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("page.md:1: `sh run moon`: after `run` comes one of torch, hosts, docker, or nothing", said)
 
+    def test_blocks_that_never_run_are_listed_with_their_reason(self):
+        code, said = run(block("sh norun needs a moon", "false") + block("sh run", "true"), "--norun")
+        self.assertEqual(code, 0)
+        self.assertRegex(said, r"^\S+page.md:1: needs a moon\n$")
+
+    def test_the_readers_own_files_are_there(self):
+        with tempfile.TemporaryDirectory(prefix="muster-files-") as files:
+            Path(files, "train").write_text("trains\n")
+            code, said = run(block("sh run", "cat train") + block("text output", "trains"), "--files", files)
+        self.assertEqual(code, 0, said)
+
     def test_text_can_be_replaced(self):
         code, said = run(block("sh run", "echo /shared/x"), "--replace", "/shared/=/here/", "--show")
         self.assertEqual(code, 0, said)

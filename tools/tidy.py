@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import run_pages
+
 import plain_english
 from cpp_source import blank, code_of, functions_of, includes_of
 
@@ -94,6 +96,7 @@ ALLOWED_WAITS = {
     "agent/io/workers/memory_exchange.cc": "the thread was told to end, and waits for nothing",
 }
 INDEX = "docs/index.md"
+MOST_NORUN = 31  # blocks of documents that run in no test; this number only shrinks
 # The one file that asks which version of LibTorch it is compiled with.
 TORCH_VERSIONS = "runtime/torch_versions.h"
 TORCH_VERSION = re.compile(r"\bTORCH_(?:ABI_)?VERSION(?:_\w+)?\b")
@@ -235,6 +238,14 @@ def check_links(root, path, text, report):
             report.error(path, line, f"dead link: no heading for {target}")
 
 
+def check_blocks(path, text, report):
+    """Every shell block of a document runs in a test, or says why none runs it."""
+    norun, unmarked = run_pages.without_a_test(text)
+    for block in unmarked:
+        report.error(path, block.line - 1, "no test runs this block: write `sh run`, or `sh norun WHY` (tools/run_pages.py), or `text` if it is no command")
+    return len(norun)
+
+
 def check_index(root, files, report):
     """Every document has a line in the index, from which the site's table of contents is made."""
     if INDEX not in files:
@@ -295,7 +306,7 @@ def check_patch(root, path, report):
 
 def check(root):
     report = Report()
-    files = files_of(root)
+    files, norun = files_of(root), 0
     allowed = allowed_english(root)
     for path in sorted(allowed.keys() - set(files)):
         report.error(ENGLISH_ALLOWED, 1, f"lists {path}, which does not exist")
@@ -318,6 +329,10 @@ def check(root):
             check_header(path, text, report)
         if path.endswith(".md"):
             check_links(root, path, text, report)
+            if path in ("README.md", "CONTRIBUTING.md") or path.startswith("docs/"):
+                norun += check_blocks(path, text, report)
+    if norun > MOST_NORUN:
+        report.error("tools/tidy.py", 1, f"{norun} blocks of documents run in no test, {MOST_NORUN} are allowed: let a test run them (tools/run_pages.py --norun)")
     check_index(root, files, report)
     for key in sorted(key for key in ALLOWED_SIZES.keys() - report.allowed_used if key.split(":")[0] in files):
         report.error(key, 1, "is listed in ALLOWED_SIZES and no longer over a limit: take it out")

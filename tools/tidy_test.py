@@ -198,6 +198,15 @@ class Documents(Tidy):
         self.assert_error(tree(a_dot_md="[b](#nothing)\n"), "no heading")
         self.assert_error(tree(a_dot_md="# A\n\n[b]: missing.md\n"), "a.md:3:")
 
+    def test_a_shell_block_runs_in_a_test_or_says_why_not(self):
+        index = "[a](a.md)\n"
+        for info in ("sh run", "sh norun needs a moon", 'sh title="a.sh"', "text"):
+            self.assert_clean(tree(docs__index_dot_md=index, docs__a_dot_md=f"# A\n```{info}\ntrue\n```\n"))
+        for info in ("sh", "sh norun"):
+            self.assert_error(tree(docs__index_dot_md=index, docs__a_dot_md=f"# A\n```{info}\ntrue\n```\n"), "docs/a.md:2: error: no test runs this block")
+        many = "```sh norun needs a moon\ntrue\n```\n" * (tidy.MOST_NORUN + 1)
+        self.assert_error(tree(docs__index_dot_md=index, docs__a_dot_md=many), f"{tidy.MOST_NORUN + 1} blocks of documents run in no test")
+
     def test_the_index_names_every_document(self):
         pages = {"docs__a_dot_md": "# A\n", "docs__b__c_dot_md": "# C\n"}
         self.assert_clean(tree(docs__index_dot_md="[a](a.md), [c](b/c.md#c)\n", **pages))
