@@ -135,7 +135,7 @@ std::vector<Contender> contenders(const fs::path& bin, const std::string& probe,
   return all;
 }
 
-// What a contender's runs gave.
+// The results of a contender's runs.
 struct Tries {
   int all = 0;
   int hung = 0;

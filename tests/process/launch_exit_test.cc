@@ -363,14 +363,19 @@ std::string launch_with_agent_that(const ScratchDirectory& scratch, const std::s
 }
 
 TEST(LaunchVerdict, SaysWhyItKilledAnAgent) {
-  const std::pair<const char*, const char*> deeds[] = {
-      {"os.write(fd, b'x' * 1000)", "node0 was lost: its agent sent an unreadable frame: "},
-      {"os.close(fd)", "node0 was lost: its agent closed its connection"},
-      {"os.kill(os.getpid(), signal.SIGKILL)", "node0 was lost: its agent was killed by SIGKILL"}};
-  for (const auto& [deed, cause] : deeds) {
+  struct Case {
+    const char* deed;
+    const char* cause;
+    int exit_code;
+  };
+  const Case cases[] = {
+      {"os.write(fd, b'x' * 1000)", "node0: its agent sent an unreadable frame: ", 125},
+      {"os.close(fd)", "node0 was lost: its agent closed its connection", 69},
+      {"os.kill(os.getpid(), signal.SIGKILL)", "node0 was lost: its agent was killed by SIGKILL", 69}};
+  for (const auto& [deed, cause, exit_code] : cases) {
     ScratchDirectory scratch;
     LaunchRun run({"--max-restarts", "0", "true"}, {}, launch_with_agent_that(scratch, deed));
-    EXPECT_EQ(run.exit_code(), 69);
+    EXPECT_EQ(run.exit_code(), exit_code);
     EXPECT_THAT(run.err(), HasSubstr(cause));
     expect_nothing_left(run);
   }
