@@ -34,8 +34,8 @@ class LaunchVersions : public testing::Test {
   }
   std::string refusal(const char* relation) const {
     return fmt::format(
-        "its agent cannot be used: the agent is {} this launcher (Muster {}, not {}): install "
-        "the same Muster on all nodes",
+        "its agent cannot be used: the agent is {} this launcher (Muster {}, not {}): "
+        "install the same Muster on all nodes",
         relation, version, kVersion);
   }
   // Runs launch on two hosts. Only the second has the agent of another version.
