@@ -339,7 +339,8 @@ TEST_F(LaunchPython, ARankThatHangsWithoutReportingStepsIsNamed) {
   EXPECT_EQ(goes_on.exit_code(), 0) << goes_on.err();
   const auto stalls = goes_on.report()["attempts"][0]["stalls"];
   ASSERT_EQ(stalls.size(), 1U) << goes_on.err();
-  EXPECT_NEAR(stalls[0]["until"].get<double>() - stalls[0]["since"].get<double>(), 8, 2);
+  EXPECT_NEAR(stalls[0]["until"].get<double>() - stalls[0]["since"].get<double>(), 8,
+              4);  // looks are late on a busy machine
 }
 
 TEST_F(LaunchPython, AHangLimitThatCannotWorkIsMentioned) {
