@@ -9,7 +9,7 @@ A block runs if its info string says so. The word after `run` names what the blo
     ```sh run           nothing                                      (test `pages`)
     ```sh run torch     an installed Muster with its runtime, a compiler,
                         and a python3 that has torch                 (test `installed_package`)
-    ```sh run hosts     hosts h0, h1, ... and a shared directory     (tests `clusters_page_test`, `three_hosts_page`)
+    ```sh run hosts     hosts h0, h1, ... and a shared directory     (tests `clusters_page_test`, `hosts_pages`, `three_hosts_page`)
     ```sh run docker    a Docker engine with images                  (test `docker_page_test`)
     ```sh norun WHY     no test runs this block; --norun lists these blocks
 

@@ -28,7 +28,10 @@ set(ENV{CMAKE_PREFIX_PATH} ${SCRATCH}/prefix)
 set(ENV{MUSTER_TORCH_DIR} "${TORCH}")
 if(TORCH_PYTHON)
   set(ENV{PYTHON_EXEC} ${TORCH_PYTHON})
-  run(${PYTHON} -B ${RUN_PAGES} --where torch --bin ${SCRATCH}/prefix/bin --replace ~/muster=${SCRATCH}/prefix --seconds 400 ${PAGES})
+  set(ENV{EXAMPLES} ${BUILD}/bin)
+  set(ENV{PATH} ${BUILD}/bin:$ENV{PATH})
+  run(${PYTHON} -B ${RUN_PAGES} --where torch --files ${SOURCE}/pages --bin ${SCRATCH}/prefix/bin --replace ~/muster=${SCRATCH}/prefix --replace "--max-steps 300=--max-steps 3"
+    --seconds 400 ${PAGES})
 endif()
 
 # A LibTorch other than the build's is refused: by find_package(Muster), and by a program that has loaded it.
