@@ -31,7 +31,7 @@ if(TORCH_PYTHON)
   set(ENV{EXAMPLES} ${BUILD}/bin)
   set(ENV{PATH} ${BUILD}/bin:$ENV{PATH})
   run(${PYTHON} -B ${RUN_PAGES} --where torch --files ${SOURCE}/pages --bin ${SCRATCH}/prefix/bin --replace ~/muster=${SCRATCH}/prefix --replace "--max-steps 300=--max-steps 3"
-    --seconds 400 ${PAGES})
+    --replace ~/.cache/muster/torch-2.15.0/bin/python=${TORCH_PYTHON} --seconds 400 ${PAGES})
 endif()
 
 # A LibTorch other than the build's is refused: by find_package(Muster), and by a program that has loaded it.
