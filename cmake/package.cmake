@@ -4,7 +4,8 @@
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_NAME muster)
 set(CPACK_PACKAGE_VERSION ${MUSTER_VERSION})
-set(CPACK_PACKAGE_CONTACT "Muster's maintainers <muster@example.org>")
+set(MUSTER_MAINTAINER "Muster's maintainers <muster@example.org>" CACHE STRING "Name and address of who maintains the packages")
+set(CPACK_PACKAGE_CONTACT "${MUSTER_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package has its own
 set(CPACK_PACKAGE_FILE_NAME muster-${MUSTER_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_STRIP_FILES ON)

@@ -24,7 +24,13 @@ Provides-Extra: debug
 Requires-Dist: py-spy; extra == "debug"
 Description-Content-Type: text/markdown
 
-{readme}"""
+Muster starts, watches and recovers distributed training jobs. Scripts for torchrun run unchanged:
+
+    launch --gpus-per-node 2 train.py
+
+`launch` starts the ranks on this machine, on hosts that ssh reaches, or in containers. It restarts them from the newest checkpoint when a rank or a
+node is lost, and says which one caused a failure. `launch --help` explains its flags.
+"""
 WHEEL = """\
 Wheel-Version: 1.0
 Generator: muster
@@ -50,8 +56,7 @@ def pack(installed, version, out):
         for folder in ("lib/muster", "share"):
             for file in files_below(installed / folder):
                 wheel.write(str(file), f"{name}.data/data/{file.relative_to(installed)}")
-        readme = (SOURCE / "README.md").read_text(encoding="utf-8")
-        wheel.writestr(f"{name}.dist-info/METADATA", METADATA.format(version=version, readme=readme))
+        wheel.writestr(f"{name}.dist-info/METADATA", METADATA.format(version=version))
         wheel.writestr(f"{name}.dist-info/WHEEL", WHEEL.format(tag=TAG))
         wheel.write(str(SOURCE / "LICENSE"), f"{name}.dist-info/LICENSE")
     return path

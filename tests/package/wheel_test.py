@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
@@ -62,6 +63,14 @@ class Wheel(Case):
                 self.assertEqual({name for name, _ in versions}, {"GLIBC"})
                 self.assertLessEqual(max(tuple(map(int, version.split("."))) for _, version in versions), (2, 28))
                 self.assertLessEqual(set(re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", path))), LIBRARIES)
+
+    def test_describes_itself_without_links_that_lead_nowhere(self):
+        with zipfile.ZipFile(self.wheel) as wheel:
+            name = next(each for each in wheel.namelist() if each.endswith(".dist-info/METADATA"))
+            metadata = wheel.read(name).decode()
+        self.assertIn(f"Version: {VERSION}\n", metadata)
+        self.assertIn("launch --gpus-per-node 2 train.py", metadata)
+        self.assertEqual(re.findall(r"\]\((?!https?://)[^)]*\)", metadata), [])
 
     def test_runs_where_it_was_installed_and_leaves_nothing(self):
         folder, variables = self.environment()
