@@ -19,6 +19,26 @@ endif()
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/rank/warm/warm_runner.py DESTINATION ${MUSTER_LIBRARY_FOLDER}
   COMPONENT programs)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/muster COMPONENT programs)
+# The licences of the libraries that launch and agent are linked with, from the files of Debian's packages. Boost's file has 2 MB, so only Boost's own
+# licence is taken from that file.
+set(notices "")
+foreach(package IN ITEMS libssl-dev libboost*-dev zlib1g-dev libsqlite3-dev libyaml-cpp-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
+    libxxhash-dev libstdc++-*-dev)
+  file(GLOB files /usr/share/doc/${package}/copyright)
+  if(NOT files)
+    message(STATUS "/usr/share/doc/${package}/copyright not found: third_party_licenses.txt will lack these licences")
+    continue()
+  endif()
+  list(GET files 0 file)
+  file(READ ${file} text)
+  if(package MATCHES "boost")
+    string(REGEX MATCH "\nLicense: BSL-1\\.0\n( [^\n]*\n)+" text "${text}")
+  endif()
+  string(APPEND notices "==== ${file}\n${text}\n")
+endforeach()
+file(WRITE ${CMAKE_BINARY_DIR}/package/third_party_licenses.txt "${notices}")
+install(FILES ${CMAKE_BINARY_DIR}/package/third_party_licenses.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/muster COMPONENT programs)
+
 if(TARGET launch_texts)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT programs)
 endif()

@@ -53,6 +53,7 @@ installed_and_removed() {
   rm "$root/muster.deb"
   runs /usr/bin/launch
   [[ -f $root/usr/share/man/man1/launch.1.gz && -f $root/usr/share/doc/muster/copyright ]] || fail "the man page or the copyright is missing"
+  grep -q "Boost Software License - Version 1.0" "$root/usr/share/doc/muster/third_party_licenses.txt" || fail "the licences of the libraries are missing"
   in_debian dpkg -P muster
   diff <(echo "$before") <(files) || fail "dpkg -P muster leaves files (>) or has removed others (<)"
 }
@@ -63,6 +64,7 @@ archive_runs_anywhere() {
     mkdir -p "$root/$folder"
     tar -xf "$scratch"/dist/muster-*.tar.gz -C "$root/$folder" --strip-components 1
     runs "/$folder/bin/launch"
+    [[ -s $root/$folder/share/doc/muster/third_party_licenses.txt ]] || fail "/$folder: the licences of the libraries are missing"
     rm -rf "${root:?}/$folder"
   done
 }

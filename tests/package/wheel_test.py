@@ -72,6 +72,14 @@ class Wheel(Case):
         self.assertIn("launch --gpus-per-node 2 train.py", metadata)
         self.assertEqual(re.findall(r"\]\((?!https?://)[^)]*\)", metadata), [])
 
+    def test_has_the_licences_of_the_libraries_that_its_programs_are_linked_with(self):
+        with zipfile.ZipFile(self.wheel) as wheel:
+            name = next(each for each in wheel.namelist() if each.endswith("/share/doc/muster/third_party_licenses.txt"))
+            licenses = wheel.read(name).decode()
+        for text in ("OpenSSL", "Boost Software License - Version 1.0", "zlib", "SQLite", "yaml-cpp", "fmt", "nlohmann", "CLI11", "xxHash", "GCC Runtime"):
+            with self.subTest(text):
+                self.assertIn(text.lower(), licenses.lower())
+
     def test_runs_where_it_was_installed_and_leaves_nothing(self):
         folder, variables = self.environment()
         before = files_below(folder / "venv")
