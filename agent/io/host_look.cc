@@ -19,7 +19,7 @@
 #include "agent/io/shared_directory.h"
 #include "agent/io/workers/program.h"
 #include "common/base/clock.h"
-#include "common/base/nvml.h"
+#include "common/base/gpu_reading.h"
 #include "common/base/process.h"
 #include "common/base/python_torch.h"
 
@@ -49,12 +49,6 @@ std::optional<std::string> torch_of(const std::string& python) {
   if (!pipe) return std::nullopt;
   char bytes[4096];
   return torch_in({bytes, fread(bytes, 1, sizeof bytes, pipe.get())});
-}
-
-std::int32_t gpu_count() {
-  const Nvml nvml = Nvml::load();
-  unsigned count = 0;
-  return nvml.begin() && nvml.count(&count) == Nvml::kSuccess ? static_cast<std::int32_t>(count) : 0;
 }
 
 // Listens on all addresses of the host, IPv4 and IPv6. Returns the port. Returns 0 if this fails.
@@ -167,7 +161,7 @@ wire::HostChecked HostLook::look(const wire::CheckHost& question) {
   found.link_port = listen_anywhere(listener_);
   found.directory_error = why_no_directory(question.job.working_directory);
   look_at_program(question.job, found);
-  found.gpu_count = gpu_count();
+  found.gpu_count = gpus_of_driver();
   found.log_free_bytes = free_bytes(question.job.log_directory);
   if (!question.job.checkpoint_directory.empty()) {
     found.checkpoint_free_bytes = free_bytes(question.job.checkpoint_directory);

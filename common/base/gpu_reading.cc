@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/base/machine.h"
+
 namespace muster {
 namespace {
 
@@ -41,7 +43,37 @@ std::vector<GpuReading::Process> processes_on(const Nvml& library, Nvml::Device 
   return processes;
 }
 
+GpuReading memory_on(const Nvml& library, Nvml::Device device, unsigned index) {
+  GpuReading reading{.index = index};
+  Nvml::Memory memory{};
+  if (library.memory != nullptr && library.memory(device, &memory) == Nvml::kSuccess) {
+    reading.memory_used_bytes = memory.used;
+    reading.memory_total_bytes = memory.total;
+  }
+  reading.processes = processes_on(library, device);
+  return reading;
+}
+
 }  // namespace
+
+std::int32_t gpus_of_driver() {
+  if (!may_have_nvidia_driver()) return 0;
+  const Nvml nvml = Nvml::load();
+  unsigned count = 0;
+  return nvml.begin() && nvml.count(&count) == Nvml::kSuccess ? static_cast<std::int32_t>(count) : 0;
+}
+
+std::vector<GpuReading> read_gpu_memory(const Nvml& library) {
+  std::vector<GpuReading> readings;
+  unsigned count = 0;
+  if (library.count(&count) != Nvml::kSuccess) return readings;
+  for (unsigned index = 0; index < count; ++index) {
+    Nvml::Device device = nullptr;
+    if (library.handle(index, &device) == Nvml::kSuccess)
+      readings.push_back(memory_on(library, device, index));
+  }
+  return readings;
+}
 
 std::vector<GpuReading> read_gpus(const Nvml& library) {
   std::vector<GpuReading> readings;
@@ -50,18 +82,13 @@ std::vector<GpuReading> read_gpus(const Nvml& library) {
   for (unsigned index = 0; index < count; ++index) {
     Nvml::Device device = nullptr;
     if (library.handle(index, &device) != Nvml::kSuccess) continue;
-    GpuReading reading{.index = index};
+    GpuReading reading = memory_on(library, device, index);
     char name[kGpuNameBytes] = "";
     if (library.name != nullptr && library.name(device, name, kGpuNameBytes) == Nvml::kSuccess)
       reading.name = name;
     Nvml::Utilization utilization{};
     if (library.utilization != nullptr && library.utilization(device, &utilization) == Nvml::kSuccess)
       reading.utilization_percent = static_cast<int>(utilization.gpu);
-    Nvml::Memory memory{};
-    if (library.memory != nullptr && library.memory(device, &memory) == Nvml::kSuccess) {
-      reading.memory_used_bytes = memory.used;
-      reading.memory_total_bytes = memory.total;
-    }
     reading.temperature_celsius = asked(library.temperature, device, 0);
     reading.power_watts = asked<double>(library.power, device, 1e-3);
     reading.sm_clock_mhz = asked(library.clock, device, Nvml::kSmClock);
@@ -71,7 +98,6 @@ std::vector<GpuReading> read_gpus(const Nvml& library) {
       for (const auto& [bit, reason] : kThrottleReasons)
         if ((reasons & bit) != 0) reading.throttle_reasons.emplace_back(reason);
     }
-    reading.processes = processes_on(library, device);
     readings.push_back(std::move(reading));
   }
   return readings;

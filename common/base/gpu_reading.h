@@ -31,7 +31,12 @@ struct GpuReading {
   std::vector<Process> processes{};
 };
 
+// Returns how many GPUs NVML reports, or 0 if there is no NVML. The first call loads the driver's library.
+std::int32_t gpus_of_driver();
+
 // Call this only if `library.begin()` has returned true. If the driver reports no GPU, the list is empty.
 std::vector<GpuReading> read_gpus(const Nvml& library);
+// Like read_gpus(), but asks only for the memory and the processes.
+std::vector<GpuReading> read_gpu_memory(const Nvml& library);
 
 }  // namespace muster

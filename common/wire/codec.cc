@@ -67,10 +67,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Wrapper, first, last, words)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, environment, inherited, interface,
                                                 working_directory, log_directory, log_nonce,
                                                 checkpoint_directory, role, run_id, max_restarts, use_gpus,
-                                                store_on_agent, master_port, virtual_local_rank, redirects,
-                                                stdout_filters, stderr_filters, limits, hang_limit_given,
-                                                warm, output_window_bytes, terminal_streams, input_rank,
-                                                wrappers, trace, mpi)
+                                                store_on_agent, master_port, virtual_local_rank, share_gpus,
+                                                redirects, stdout_filters, stderr_filters, limits,
+                                                hang_limit_given, warm, output_window_bytes, terminal_streams,
+                                                input_rank, wrappers, trace, mpi)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Welcome, node, job)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PrepareAttempt, restart_count, node_count, world_size,
                                                 first_rank, local_world_size, host_store, store_address,

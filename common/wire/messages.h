@@ -1,5 +1,4 @@
 // The messages between launcher and agent, as plain structs. docs/protocol.md describes when they are sent.
-//
 // A message is sent as the CBOR body of a frame. The frame's type says which message it is. Times are
 // nanoseconds of the sender's monotonic clock. Unknown fields are ignored, and missing ones get their
 // defaults (codec.cc lists the required ones). Launcher and agents of a job have the same version of Muster,
@@ -58,6 +57,7 @@ struct JobSpec {
   bool store_on_agent = true;           // false: rank 0 serves the store (torch's own server)
   std::int32_t master_port = 0;         // of the store; 0: any free one for each attempt
   bool virtual_local_rank = false;      // each worker sees only one GPU, and its LOCAL_RANK is 0
+  bool share_gpus = false;              // on a machine with more workers than GPUs, workers share them
   std::vector<std::int32_t> redirects;  // streams hidden from the terminal, by local rank: 1, 2 or 3 (both)
   // Lines that contain one of these texts are also written to filtered_stdout.log or filtered_stderr.log.
   std::vector<std::string> stdout_filters;

@@ -133,10 +133,10 @@ Finding check_gpus(const Prepared& prepared) {
     return {kWarn, "GPUs", fmt::format("none: {}; {}", machine.gpu_note, cuda_driver()),
             "workers will run on the CPU; if you intend that, give --device cpu"};
   const std::int32_t workers = prepared.plan.world_size();
-  if (workers > machine.gpu_count)
+  if (workers > machine.gpu_count && !options.share_gpus)
     return {kWarn, "GPUs",
             fmt::format("{} GPUs for {} workers; {}", machine.gpu_count, workers, cuda_driver()),
-            "start fewer workers: if workers outnumber the GPUs, each worker sees all GPUs"};
+            "start fewer workers, or give --share-gpus; as it is, each worker sees all GPUs"};
   return {kOk, "GPUs", fmt::format("{}; {}", machine.gpu_count, cuda_driver())};
 }
 

@@ -6,6 +6,7 @@
 #include "common/base/elf_file.h"
 #include "common/base/machine.h"
 #include "launcher/core/settings/debug_options.h"
+#include "launcher/core/settings/gpu_options.h"
 #include "launcher/core/settings/mpi_options.h"
 #include "launcher/core/settings/other_tools.h"
 #include "launcher/core/text/nearest.h"
@@ -105,6 +106,13 @@ std::expected<Prepared, int> prepare(const Invocation& invocation) {
                          : std::nullopt)
     return std::unexpected(refuse(Error(ErrorCode::kInvalidArgument, *std::move(refusal)), kExitUsage));
   Machine machine = look_at_machine(request.options, invocation.here);
+  if (machine.gpu_count > 0 && !request.options.remote.in_containers()) machine.gpus_in_use = gpus_in_use();
+  const auto& variables = invocation.here.environment;
+  const auto visible = variables.find("CUDA_VISIBLE_DEVICES");
+  for (std::string& notice :
+       leave_out_gpus(request.options, machine,
+                      visible == variables.end() ? std::nullopt : std::optional(visible->second)))
+    request.notices.push_back(std::move(notice));
   auto planned = plan_of(request.options, machine, invocation.here, make_job_id(request.options.job_name));
   if (!planned) return std::unexpected(refuse(planned.error(), kExitUsage));
   settle_input(planned->plan, request.options, has_standard_input());

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "launcher/commands/checkpoint_use.h"
+#include "launcher/commands/gpu_use.h"
 #include "launcher/commands/prepare.h"
 #include "launcher/commands/signals.h"
 #include "launcher/core/text/words.h"
@@ -172,6 +173,9 @@ int run(const Invocation& invocation) {
   if (refused != 0) return refused;
   if (auto notice = core_notice(prepared->plan, prepared->machine, invocation.here.environment))
     notices.push_back(std::move(*notice));
+  if (auto notice = gpu_notice(prepared->plan, prepared->machine)) notices.push_back(std::move(*notice));
+  if (const int ended = settle_gpu_use(*prepared, invocation.here, signals.get(), notices); ended != 0)
+    return ended;
   if (options.quiet) notices.clear();
   return carry_out(*prepared, invocation.here, notices, signals.get());
 }

@@ -122,6 +122,12 @@ Status check_container_gpus(const Setup& setup) {
 // For some flags of a job, a sweep has flags of its own, such as --nodes-per-trial in place of --nodes. This
 // refuses those flags of the job.
 Status check_flags_of_job(const Settings& settings) {
+  for (const char* name : {"share-gpus", "wait-for-gpus"}) {
+    if (const auto found = settings.find(name); found != settings.end())
+      return failure(ErrorCode::kInvalidArgument,
+                     "{}: a sweep gives each worker of a trial a GPU of its own: leave it out",
+                     found->second.source);
+  }
   for (const char* name : {"nodes", "gpus-per-node", "log-dir"}) {
     if (const auto found = settings.find(name); found != settings.end())
       return failure(ErrorCode::kInvalidArgument, "{}: a sweep has its own: give {}", found->second.source,

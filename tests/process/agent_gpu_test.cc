@@ -27,7 +27,7 @@ class AgentGpu : public AgentProcess {
     return {
         .environment = {"LD_LIBRARY_PATH=" FAKE_NVML_DIRECTORY, "FAKE_NVML_EVENTS=" + (scratch_ / "events")}};
   }
-  // A driver that takes the GPUs' memory from a file, which the agent has read once; and two workers.
+  // A driver that takes the GPUs' memory from a file; and two workers.
   std::unique_ptr<TestLauncher> begin_with_memory(const std::string& lines,
                                                   const std::string& script = "sleep 1000") {
     use_memory(lines);
@@ -39,11 +39,6 @@ class AgentGpu : public AgentProcess {
     job.use_gpus = true;
     job.environment["CUDA_VISIBLE_DEVICES"] = "1,2";
     launcher->welcome(job);
-    EXPECT_TRUE(eventually([&] {
-      return read_file(scratch_ / "agent.log", 1 << 20)
-                 .value_or("")
-                 .find("GPU memory before the first attempt") != std::string::npos;
-    }));
     pids = launcher->start(2);
     EXPECT_EQ(pids.size(), 2U);
     return launcher;
@@ -110,9 +105,8 @@ TEST_F(AgentGpu, DoesNotBlameTheGpuForTheProgramsFault) {
 
 TEST_F(AgentGpu, StartsTheNextAttemptWhenTheMemoryOfAKilledWorkerIsBack) {
   const auto launcher = begin_with_memory("1 1000\n2 1000\n");
-  use_memory("1 9000\n2 9000\n");
+  use_memory(fmt::format("1 9000 {} 8000\n2 9000\n", pids[0]));
   kill(pids[0], SIGKILL);
-  use_memory("1 9000\n2 1000\n");
   begin_next(*launcher);
   const auto waits = launcher->wait_for<wire::AgentRemark>();
   ASSERT_TRUE(waits);
@@ -129,6 +123,15 @@ TEST_F(AgentGpu, StartsTheNextAttemptWhenTheMemoryOfAKilledWorkerIsBack) {
 TEST_F(AgentGpu, DoesNotWaitForMemoryThatAnotherLivingProcessHasTaken) {
   const auto launcher = begin_with_memory("1 1000\n2 1000\n");
   use_memory(fmt::format("1 9000 {} 8000\n2 1000\n", getpid()));
+  kill(pids[0], SIGKILL);
+  begin_next(*launcher);
+  EXPECT_TRUE(launcher->wait_for<wire::WorkersStarted>());
+  EXPECT_THAT(launcher->all<wire::AgentRemark>(), testing::IsEmpty());
+}
+
+TEST_F(AgentGpu, DoesNotWaitForMemoryThatTheDriverListsForNoKilledWorker) {
+  const auto launcher = begin_with_memory("1 1000\n2 1000\n");
+  use_memory("1 9000\n2 9000\n");
   kill(pids[0], SIGKILL);
   begin_next(*launcher);
   EXPECT_TRUE(launcher->wait_for<wire::WorkersStarted>());
@@ -169,6 +172,30 @@ TEST_F(AgentGpu, SaysWhatWorkersAndTheirGpusUseWhenItIsAsked) {
   EXPECT_EQ(used.gpu_memory_total_bytes, std::int64_t{80} << 30);
   EXPECT_EQ(used.gpu_celsius, 62);
   EXPECT_EQ(used.gpu_watts, 302);
+}
+
+TEST_F(AgentGpu, SharesGpusAmongMoreWorkersAndNamesTheGpuOfEach) {
+  TestLauncher launcher(with_driver());
+  wire::JobSpec job = this->job("echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES $NCCL_HOSTID; exec sleep 1000");
+  job.use_gpus = true;
+  job.share_gpus = true;
+  launcher.welcome(job);
+  ASSERT_EQ(launcher.start(4).size(), 4U);
+  for (int rank = 0; rank < 4; ++rank) {
+    while (launcher.output(rank, 1).empty()) ASSERT_TRUE(launcher.wait_for<wire::Output>());
+    EXPECT_EQ(launcher.output(rank, 1), fmt::format("0 {} {}-{}\n", rank % 3, job.job_id, rank));
+  }
+  fault(0, 95);
+  for (const int rank : {0, 3}) {
+    const auto notice = launcher.wait_for<wire::AgentRemark>();
+    ASSERT_TRUE(notice);
+    EXPECT_EQ(notice->text, fmt::format("rank {}: XID 95: uncontained ECC error (GPU 0)", rank));
+  }
+  launcher.send(wire::Ping{.sent_ns = 1, .usage = true});
+  const auto pong = launcher.wait_for<wire::Pong>();
+  ASSERT_TRUE(pong);
+  ASSERT_EQ(pong->usage.size(), 4U);
+  EXPECT_EQ(pong->usage[3].gpu, 0);
 }
 
 TEST_F(AgentGpu, DoesWithoutADriver) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
 #include <regex>
 #include <sched.h>
 #include <set>
@@ -271,6 +272,23 @@ TEST(LaunchInput, CountsGpusByTheDriversLibrary) {
                     {{"LD_LIBRARY_PATH", FAKE_NVML_DIRECTORY}, {"CUDA_VISIBLE_DEVICES", "2,0"}});
   EXPECT_EQ(limited.exit_code(), 0) << limited.err();
   EXPECT_EQ(nlohmann::json::parse(limited.out())["world_size"], 2);
+}
+
+TEST(LaunchInput, LetsWorkersShareGpus) {
+  const std::map<std::string, std::string> driver{{"LD_LIBRARY_PATH", FAKE_NVML_DIRECTORY}};
+  LaunchRun shared(
+      {"--share-gpus", "--gpus-per-node", "6", "sh", "-c", "echo $LOCAL_RANK on $CUDA_VISIBLE_DEVICES"},
+      driver);
+  EXPECT_EQ(shared.exit_code(), 0) << shared.err();
+  EXPECT_THAT(shared.err(), HasSubstr("6 workers and 3 GPUs: workers share"));
+  EXPECT_THAT(shared.out(), HasSubstr("node0:5: 0 on 2"));
+  LaunchRun alone({"--gpus-per-node", "4", "--max-restarts", "0", "sh", "-c",
+                   "echo CUDA error: invalid device ordinal >&2; exit 1"},
+                  driver);
+  EXPECT_EQ(alone.exit_code(), 1);
+  EXPECT_THAT(alone.err(), HasSubstr("4 workers and 3 GPUs: workers get no GPU of their own"));
+  EXPECT_THAT(alone.err(),
+              HasSubstr("let them share GPUs with --share-gpus, or do without with --device cpu"));
 }
 
 TEST(LaunchOutput, KeepsTheReportOnStdoutAndTheWorkersOnStderr) {

@@ -15,6 +15,8 @@ namespace {
 constexpr const char* kGpus = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kRocmGpus = "HIP_VISIBLE_DEVICES";  // ROCm reads both variables, and this one wins
 
+constexpr const char* kNcclHost = "NCCL_HOSTID";
+
 // srun, mpirun and mpiexec set variables with these prefixes for their processes. Workers do not get these
 // variables. If a rank had one, its MPI library would believe that the rank is a process of srun, mpirun or
 // mpiexec. Other variables that begin with PMIX_MCA_, PRTE_MCA_ or OMPI_MCA_ are settings of the user, and
@@ -96,6 +98,20 @@ std::string only_gpu(const std::optional<std::string>& list, LocalRank local_ran
   while (device.starts_with(' ')) device.remove_prefix(1);
   while (device.ends_with(' ')) device.remove_suffix(1);
   return std::string(device);
+}
+
+// Returns the GPU of a worker that shares it with other workers. Returns nothing if the machine has a GPU for
+// each worker, or none at all. The workers of all agents on the machine take the GPUs in turn.
+std::optional<std::string> shared_gpu(const NodeContext& node, const wire::JobSpec& job,
+                                      const wire::PrepareAttempt& plan, LocalRank local_rank,
+                                      const char* name) {
+  if (!job.use_gpus || !job.share_gpus) return std::nullopt;
+  const auto list = variable_of(node, job, name);
+  const std::int32_t count = list ? static_cast<std::int32_t>(split(*list, ',').size()) : node.gpu_count;
+  const std::int32_t worker_count = std::max(1, plan.agents_on_host) * plan.local_world_size;
+  if (count == 0 || worker_count <= count || list == "") return std::nullopt;
+  const std::int32_t place = plan.agent_on_host * plan.local_world_size + local_rank.value();
+  return only_gpu(list, LocalRank(place % count));
 }
 
 void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire::PrepareAttempt& plan,
@@ -255,11 +271,16 @@ Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
     environment[wire::kFlightRecord] =
         fmt::format("{}/{}", rank_directory(job, node.attempt, rank), wire::kFlightRecordName);
   if (job.trace) environment["MUSTER_TRACE_FILE"] = trace_file(node, job, rank);
-  if (job.virtual_local_rank) {
+  const bool has_rocm = !variable_of(node, job, kRocmGpus).value_or("").empty();
+  const char* const list = has_rocm ? kRocmGpus : kGpus;
+  const auto shared = shared_gpu(node, job, plan, local_rank, list);
+  // NCCL refuses two ranks on one GPU of one host. With a host name for each rank, it accepts them.
+  if (shared && !variable_of(node, job, kNcclHost))
+    environment[kNcclHost] = fmt::format("{}-{}", job.job_id, rank);
+  if (job.virtual_local_rank || shared) {
     environment["LOCAL_RANK"] = "0";
     environment["MUSTER_LOCAL_RANK"] = fmt::format("{}", local_rank);
-    const bool has_rocm = !variable_of(node, job, kRocmGpus).value_or("").empty();
-    environment[kGpus] = only_gpu(visible_gpus(node, job, plan, has_rocm ? kRocmGpus : kGpus), local_rank);
+    environment[kGpus] = shared ? *shared : only_gpu(visible_gpus(node, job, plan, list), local_rank);
     if (has_rocm) environment[kRocmGpus] = environment[kGpus];
   }
   return environment;

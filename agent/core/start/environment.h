@@ -34,6 +34,7 @@ struct NodeContext {
   std::string python_module{};  // file to append to PYTHONPATH; empty: none
   MpiContext mpi{};
   bool keeps_template = false;  // the template is kept for later jobs, so it has no variables of a single job
+  std::int32_t gpu_count = 0;   // of the machine; known only in a job whose workers may share GPUs
   std::string interface{};      // the network interface to the store's host; empty: unknown, or loopback
 };
 

@@ -1,8 +1,8 @@
 // Asks the NVIDIA driver whether the GPU memory of killed workers is free again. A separate thread
 // ("muster-gpumem") makes the calls to the driver, and nothing waits for this thread.
 //
-// Make the object before the job has workers, because its thread first records how much memory is in use. If
-// NVIDIA's library is not installed, held() always returns "". Call all functions on one thread.
+// The thread first calls the driver when workers were killed, so the first start of a job costs nothing. If
+// NVIDIA's library is not installed, held() returns "". Call all functions on one thread.
 #pragma once
 
 #include <condition_variable>
@@ -31,10 +31,6 @@ class GpuMemoryWatch {
   // Call this after these processes were killed. From then on held() tells how much of their memory is not
   // free yet.
   void expect_back_from(KilledOnGpus killed);
-  // Call this when the first worker starts. A separate thread records how much memory is in use before the
-  // job. If the thread has no record yet when workers_start() is called, no record is used: it could include
-  // the worker's memory.
-  void workers_start();
   // Returns "" if all memory of the killed processes is free. Otherwise returns how much is not free, for
   // example "12.5 GiB of GPU 3". Returns nothing if the driver has not answered yet.
   std::optional<std::string> held() const;
@@ -45,12 +41,10 @@ class GpuMemoryWatch {
     std::condition_variable asked;
     bool over = false;
     bool usable = true;
-    bool workers_started = false;
     KilledOnGpus killed;  // not empty while the thread has something to check
     std::optional<std::string> held = "";
   };
   static void watch(const std::shared_ptr<Shared>& shared);
-  static void give_up(Shared& shared);  // under the lock
 
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
 };

@@ -117,10 +117,6 @@ void LocalVitals::attempt_opens() {
   attempt_.emplace(ProcessStates(mountinfo_), MemoryWatch(mountinfo_));
 }
 
-void LocalVitals::worker_starts() {
-  if (gpu_memory_ != nullptr) gpu_memory_->workers_start();
-}
-
 void LocalVitals::worker_ended(wire::WorkerExited& exited, std::optional<std::uint32_t> gpu) {
   if (gpu && exited.signal != 0) killed_on_gpus_[*gpu].push_back(exited.pid);
   if (exited.signal == SIGKILL) attempt_->memory.add_evidence(exited.pid, exited);

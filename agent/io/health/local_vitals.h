@@ -29,10 +29,9 @@ class LocalVitals final : public Vitals {
   std::optional<std::string> held_gpu_memory() override;
   std::vector<wire::RankUsage> usage(const std::map<Rank, WorkerHealth::Worker>& workers) override;
 
-  // Begins to watch the GPUs. Call this while the job has no workers yet. Only the first call has an effect.
+  // Begins to watch the GPUs. Only the first call has an effect.
   void watch_gpus();
   void attempt_opens();
-  void worker_starts();
   // Call this when a worker was reaped. If SIGKILL has ended the worker, the function looks for evidence that
   // memory ran out, and adds this evidence to `exited`.
   void worker_ended(wire::WorkerExited& exited, std::optional<std::uint32_t> gpu);

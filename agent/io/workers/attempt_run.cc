@@ -172,7 +172,8 @@ AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
   Started started;
   started.facts.forked = forked.has_value();
   if (setting_.job.use_gpus) {
-    started.facts.gpu = gpu_of(environment_, setting_.job.virtual_local_rank ? LocalRank(0) : local_rank);
+    const bool sees_one = environment_.contains("MUSTER_LOCAL_RANK");
+    started.facts.gpu = gpu_of(environment_, sees_one ? LocalRank(0) : local_rank);
   }
   if (forked) {
     started.process = *std::move(forked);

@@ -20,6 +20,7 @@
 #include "common/base/earliest.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/gpu_reading.h"
 #include "common/base/log.h"
 #include "common/base/machine.h"
 #include "common/base/process.h"
@@ -145,7 +146,8 @@ NodeContext LocalProcesses::context(Attempt attempt) const {
           socket_ != nullptr ? socket_->path() : "",
           setting_.kept.directory != nullptr ? setting_.kept.directory->python_module() : "",
           setting_.mpi.context(),
-          setting_.kept.for_next_job};
+          setting_.kept.for_next_job,
+          job_.share_gpus ? gpus_of_driver() : 0};
 }
 
 std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank local_rank,
@@ -153,7 +155,6 @@ std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank 
   if (local_rank == LocalRank(0) && !start.neighbours.empty())
     exchange_.begin(job_.job_id, attempt_, start.neighbours);
   const bool had_template = warm_.has_template();
-  setting_.vitals.worker_starts();
   const auto outputs = setting_.logs.open_streams(local_rank);
   if (!outputs) return std::unexpected(StartFailure{StartStep::kResources, outputs.error()});
   const auto input = open_input(local_rank);

@@ -105,6 +105,13 @@ constexpr Flag kOwnFlags[] = {
     {"workers-per-node", 0, "M", kAlias, "gpus-per-node", "workers"},
     {"device", 0, "auto|cuda|cpu", kOption,
      "cuda: fail unless each worker can have a GPU; cpu: hide GPUs from workers (default auto).", "workers"},
+    {"share-gpus", 0, "", kOption,
+     "Spread workers evenly over the GPUs of a node that has fewer GPUs than workers. "
+     "LOCAL_RANK is then 0 for every worker, and NCCL takes each for a host of its own.",
+     "workers"},
+    {"wait-for-gpus", 0, "DURATION", kOption,
+     "Before the first start, wait at most this long until no process of another user fills a GPU of the job.",
+     "workers"},
     {"backend", 0, "gloo|nccl|mpi|shm", kOption,
      "Backend of the process groups in programs that use the runtime (default: "
      "what the program chooses, else Gloo, and NCCL where there are GPUs). "

@@ -331,6 +331,11 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   read_workers(reader, options);
   reader.choice("device", {{"auto", Device::kAuto}, {"cuda", Device::kCuda}, {"cpu", Device::kCpu}},
                 options.device);
+  reader.flag("share-gpus", options.share_gpus);
+  if (Duration limit{}; reader.find("wait-for-gpus") != nullptr) {
+    reader.seconds("wait-for-gpus", false, limit);
+    options.wait_for_gpus = limit;
+  }
   read_recovery(reader, options);
   for (const auto& [name, field, may_be_zero] : wire::kTimeLimits)
     reader.seconds(name, may_be_zero, options.limits.*field);

@@ -108,7 +108,9 @@ struct Options {
   bool no_python = false;
   bool run_path = false;
   bool virtual_local_rank = false;
-  std::string redirects;  // as given, checked
+  bool share_gpus = false;
+  std::optional<Duration> wait_for_gpus;  // until no process of another user fills them
+  std::string redirects;                  // as given, checked
   std::string tee;
   std::vector<std::string> stdout_filters;  // --duplicate-stdout-filters
   std::vector<std::string> stderr_filters;

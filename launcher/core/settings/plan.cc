@@ -8,6 +8,7 @@
 #include "common/wire/frame.h"
 #include "launcher/core/settings/container_options.h"
 #include "launcher/core/settings/debug_options.h"
+#include "launcher/core/settings/gpu_options.h"
 #include "launcher/core/settings/job_json.h"
 #include "launcher/core/settings/mpi_options.h"
 #include "launcher/core/settings/worker_environment.h"
@@ -79,21 +80,6 @@ std::vector<std::int32_t> hidden_streams(const Options& options, std::int32_t wo
       hidden.back() = 3;
   }
   return hidden;
-}
-
-Status check_virtual_local_rank(const Options& options, const Environment& environment,
-                                std::int32_t per_node) {
-  const auto of_rocm = environment.find("HIP_VISIBLE_DEVICES");
-  const bool rocm = of_rocm != environment.end() && !of_rocm->second.empty();
-  const auto list = rocm ? of_rocm : environment.find("CUDA_VISIBLE_DEVICES");
-  if (!options.virtual_local_rank || options.device == Device::kCpu || list == environment.end() ||
-      list->second.empty())
-    return {};
-  const auto count = std::ranges::count(list->second, ',') + 1;
-  if (count >= std::int64_t{per_node}) return {};
-  return failure(ErrorCode::kInvalidArgument,
-                 "--virtual-local-rank: {}={} names {} for {} workers: start fewer, or use --device cpu",
-                 list->first, list->second, count_of(count, "GPU"), per_node);
 }
 
 std::string ranks_text(Rank first, Rank last) {
@@ -187,15 +173,6 @@ Status check_counts(const Options& options, CountOn count_on) {
                      options.workers_per_node.source, count_on(node), kMostSlots);
   }
   return {};
-}
-
-Status check_gpus(const Options& options, const Machine& machine, std::int32_t world_size) {
-  if (options.device != Device::kCuda || world_size <= machine.gpu_count) return {};
-  return failure(ErrorCode::kInvalidArgument,
-                 "--device: cuda needs a GPU for each worker, but there are {} and {}{}: start fewer, "
-                 "or use --device cpu",
-                 count_of(world_size, "worker"), count_of(machine.gpu_count, "GPU"),
-                 machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
 }
 
 std::string_view name_of(BootstrapKind bootstrap) {
@@ -335,7 +312,8 @@ void add_remote(const Plan& plan, nlohmann::ordered_json& json) {
 bool needs_gpu_count(const Options& options) {
   if (!options.hosts.empty()) return false;
   if (options.remote.in_containers() && options.remote.container.gpus.empty()) return false;
-  return options.workers_per_node.kind == WorkerCount::Kind::kGpu ||
+  return options.workers_per_node.kind == WorkerCount::Kind::kGpu || options.share_gpus ||
+         options.wait_for_gpus ||
          (options.device != Device::kCpu && options.workers_per_node.kind != WorkerCount::Kind::kCpu);
 }
 
@@ -378,12 +356,8 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
     world_size += count_on(node);
   }
   if (const Status known = check_ranks(options, plan); !known) return std::unexpected(known.error());
-  if (plan.hosts.empty()) {
-    if (const Status enough = check_gpus(options, machine, world_size); !enough)
-      return std::unexpected(enough.error());
-    if (auto checked = check_virtual_local_rank(options, here.environment, *per_node); !checked)
-      return std::unexpected(checked.error());
-  }
+  if (const Status usable = check_gpu_options(options, machine, here.environment, plan); !usable)
+    return std::unexpected(usable.error());
   const std::int32_t most_on_a_node = std::ranges::max(plan.nodes, {}, &NodePlan::worker_count).worker_count;
   const bool local = options.remote.bootstrap == BootstrapKind::kLocal;
   plan.control = local && options.control == Control::kAuto ? Control::kSocket : options.control;
@@ -410,9 +384,10 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.run_id = options.run_id;
   job.master_port = options.master_port;
   job.virtual_local_rank = options.virtual_local_rank;
+  job.share_gpus = options.share_gpus;
   job.max_restarts = options.max_restarts;
   job.use_gpus = options.device != Device::kCpu && (!docker || !options.remote.container.gpus.empty()) &&
-                 (!plan.hosts.empty() || (machine.gpu_count > 0 && world_size <= machine.gpu_count));
+                 (!plan.hosts.empty() || has_gpus(options, machine, world_size));
   job.store_on_agent = options.store_on_agent;
   job.redirects = hidden_streams(options, most_on_a_node);
   job.stdout_filters = options.stdout_filters;
@@ -542,7 +517,9 @@ std::string plan_as_text(const Plan& plan) {
                                   : fmt::format("; up to {} when hosts are added", plan.most_nodes())));
   if (plan.recovery.time_limit)
     line("time limit", fmt::format("{:g} s", in_seconds(*plan.recovery.time_limit)));
-  line("GPUs", job.use_gpus ? "each worker gets one" : "workers get none");
+  line("GPUs", !job.use_gpus    ? "workers get none"
+               : job.share_gpus ? "workers share them, if there are fewer"
+                                : "each worker gets one");
   for (const auto& [name, value] : job.environment)
     line("environment", fmt::format("{}={}", name, shown_value(name, value)));
   if (job.use_gpus) {

@@ -17,11 +17,20 @@
 
 namespace muster::launcher {
 
+// A GPU whose memory is filled by other users: their processes hold more than half.
+struct GpuInUse {
+  std::int32_t gpu = 0;  // NVML's number
+  std::int32_t pid = 0;  // the largest of the processes
+  std::string user;
+  std::uint64_t mebibyte_count = 0;  // of that process
+};
+
 // The resources of this machine. gpu_count is set only if needs_gpu_count() is true.
 struct Machine {
   std::int32_t core_count = 1;
   std::int32_t gpu_count = 0;
   std::string gpu_note;  // why there are none, for messages
+  std::vector<GpuInUse> gpus_in_use{};
 };
 bool needs_gpu_count(const Options& options);
 

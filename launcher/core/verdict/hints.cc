@@ -19,6 +19,10 @@ constexpr std::string_view kPythonOfCommand =
 constexpr std::string_view kNoGpuForNccl =
     "NCCL needs a GPU for each rank, and this rank sees none: choose the backend gloo, or a node with GPUs";
 
+constexpr std::string_view kNoSuchGpu =
+    "this rank asks for a GPU that is not there: start fewer workers on a node, "
+    "let them share GPUs with --share-gpus, or do without with --device cpu";
+
 // More specific patterns come first.
 const Hint kHints[] = {
     {{"CUDNN_STATUS_NOT_INITIALIZED"},
@@ -43,6 +47,10 @@ const Hint kHints[] = {
      "not the one that reports the error"},
     {{"nccl", "requires at least one CUDA device"}, kNoGpuForNccl},  // torch 2.15
     {{"ProcessGroupNCCL is only supported with GPUs"}, kNoGpuForNccl},
+    {{"invalid device ordinal"}, kNoSuchGpu},
+    {{"LOCAL_RANK=", "has no GPU"}, kNoSuchGpu},  // the runtime's
+    {{"Duplicate GPU detected"},
+     "NCCL refuses several ranks on one GPU: start fewer workers on a node, or give --share-gpus"},
     {{"ncclRemoteError"}, "another rank's process or network broke; look for the first failure there"},
     {{"remote process exited or there was a network error"},
      "another rank's process or network broke; look for the first failure there"},

@@ -1,9 +1,15 @@
 #include "launcher/io/settings/gpus.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <dlfcn.h>
 #include <fmt/core.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "common/base/gpu_reading.h"
 #include "common/base/machine.h"
 #include "common/base/text.h"
 
@@ -22,7 +28,44 @@ std::int32_t visible_count(std::string_view list, std::int32_t present) {
   return std::min(count, present);
 }
 
+// Returns the user of a process. Returns nothing if the process is this user's, or cannot be seen from here.
+std::optional<std::string> other_user_of(std::int32_t pid) {
+  struct stat facts{};
+  if (stat(fmt::format("/proc/{}", pid).c_str(), &facts) != 0)
+    return kill(pid, 0) != 0 && errno == EPERM ? std::optional<std::string>("another user") : std::nullopt;
+  if (facts.st_uid == geteuid()) return std::nullopt;
+  const passwd* const entry = getpwuid(facts.st_uid);
+  return entry != nullptr ? entry->pw_name : fmt::format("user {}", facts.st_uid);
+}
+
+std::optional<GpuInUse> in_use_by_others(const GpuReading& reading) {
+  GpuInUse found{.gpu = static_cast<std::int32_t>(reading.index), .pid = 0, .user = "", .mebibyte_count = 0};
+  std::uint64_t held_bytes = 0;
+  for (const GpuReading::Process& process : reading.processes) {
+    const auto user = other_user_of(process.pid);
+    const std::uint64_t bytes = process.memory_bytes.value_or(0);
+    if (!user || bytes == 0) continue;
+    held_bytes += bytes;
+    if (const std::uint64_t count = bytes >> 20; count >= found.mebibyte_count) {
+      found.pid = process.pid;
+      found.user = *user;
+      found.mebibyte_count = count;
+    }
+  }
+  return held_bytes > reading.memory_total_bytes / 2 ? std::optional(found) : std::nullopt;
+}
+
 }  // namespace
+
+std::vector<GpuInUse> gpus_in_use() {
+  std::vector<GpuInUse> found;
+  const Nvml library = Nvml::load();
+  if (!library.begin()) return found;
+  for (const GpuReading& reading : read_gpu_memory(library)) {
+    if (auto gpu = in_use_by_others(reading)) found.push_back(*std::move(gpu));
+  }
+  return found;
+}
 
 GpuCount count_gpus(const std::optional<std::string>& visible) {
   if (!may_have_nvidia_driver()) return {0, "no /dev/nvidiactl: the NVIDIA driver is not loaded"};

@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "launcher/core/settings/plan.h"
 
 namespace muster::launcher {
 
@@ -16,5 +19,9 @@ struct GpuCount {
 
 // `visible` is the value of CUDA_VISIBLE_DEVICES, if that is set. It limits the count.
 GpuCount count_gpus(const std::optional<std::string>& visible);
+
+// Returns the GPUs that processes of other users fill. Processes that cannot be seen from here, for example
+// from within a container, do not count. Call it only where count_gpus() has found GPUs.
+std::vector<GpuInUse> gpus_in_use();
 
 }  // namespace muster::launcher

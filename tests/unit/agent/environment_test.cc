@@ -289,6 +289,27 @@ TEST(EnvironmentOfAWorker, ShowsOneGpuAsTheFirstIfLocalRanksAreVirtual) {
   EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "")));
 }
 
+TEST(EnvironmentOfAWorker, SharesTheGpusOfAMachineThatHasFewerThanWorkers) {
+  Given given;
+  given.job.use_gpus = true;
+  given.job.share_gpus = true;
+  given.node.gpu_count = 4;
+  EXPECT_THAT(given.of(1), Not(Contains(testing::Key("NCCL_HOSTID")))) << "each has its own";
+  EXPECT_THAT(given.of(1), Contains(Pair("LOCAL_RANK", "1")));
+  given.plan.agents_on_host = 2;
+  given.plan.agent_on_host = 1;
+  given.node.gpu_count = 3;
+  EXPECT_THAT(given.of(0), Contains(Pair("CUDA_VISIBLE_DEVICES", "2")));
+  EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "0")));
+  EXPECT_THAT(given.of(1), Contains(Pair("LOCAL_RANK", "0")));
+  EXPECT_THAT(given.of(1), Contains(Pair("MUSTER_LOCAL_RANK", "1")));
+  EXPECT_THAT(given.of(1), Contains(Pair("NCCL_HOSTID", "j1-3")));
+  given.node.inherited["CUDA_VISIBLE_DEVICES"] = "5";
+  given.job.environment["NCCL_HOSTID"] = "mine";
+  EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "5")));
+  EXPECT_THAT(given.of(1), Contains(Pair("NCCL_HOSTID", "mine")));
+}
+
 TEST(ArgumentsOf, ReplacesLocalRank) {
   EXPECT_THAT(
       arguments_of({"p", "--r=${local_rank}", "${local_rank}${local_rank}", "$local_rank"}, LocalRank(3)),

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "launcher/core/settings/gpu_options.h"
+
 namespace muster::launcher {
 namespace {
 
@@ -89,6 +91,39 @@ TEST(Plan, UsesGpusWhereEachWorkerCanHaveOne) {
       make_plan(options(2, {WorkerCount::Kind::kNumber, 2}, Device::kCpu), kFourGpus, kPlanHere, "job");
   EXPECT_FALSE(hidden->job.use_gpus);
   EXPECT_EQ(hidden->job.environment.at("CUDA_VISIBLE_DEVICES"), "");
+}
+
+TEST(Plan, LetsWorkersShareGpus) {
+  Options asked = options(2, {WorkerCount::Kind::kNumber, 4});
+  auto plan = make_plan(asked, kFourGpus, kPlanHere, "job");
+  EXPECT_EQ(gpu_notice(*plan, kFourGpus),
+            "8 workers and 4 GPUs: workers get no GPU of their own, and each sees all: "
+            "give --share-gpus to let them share, or --device cpu to do without");
+  EXPECT_EQ(gpu_notice(*plan, kNoGpus), std::nullopt);
+  asked.share_gpus = true;
+  plan = make_plan(asked, kFourGpus, kPlanHere, "job");
+  EXPECT_TRUE(plan->job.use_gpus && plan->job.share_gpus);
+  EXPECT_THAT(gpu_notice(*plan, kFourGpus).value_or(""), HasSubstr("8 workers and 4 GPUs: workers share"));
+  EXPECT_EQ(make_plan(asked, kNoGpus, kPlanHere, "job").error().message(),
+            "--share-gpus: no GPU found on this machine (no driver): leave it out");
+  asked.device = Device::kCpu;
+  EXPECT_EQ(make_plan(asked, kFourGpus, kPlanHere, "job").error().message(),
+            "--share-gpus: --device cpu hides GPUs from workers: give one of them");
+}
+
+TEST(Plan, LeavesOutGpusThatOthersFill) {
+  Machine machine = kFourGpus;
+  machine.gpus_in_use = {{.gpu = 1, .pid = 42, .user = "alice", .mebibyte_count = 61440}};
+  Options asked = options(1, {WorkerCount::Kind::kAuto, 1});
+  EXPECT_THAT(leave_out_gpus(asked, machine, std::nullopt),
+              ElementsAre("GPU 1 is in use: process 42 of alice holds 61440 MiB: "
+                          "--gpus-per-node auto leaves it out"));
+  EXPECT_EQ(asked.added["CUDA_VISIBLE_DEVICES"], "0,2,3");
+  EXPECT_EQ(make_plan(asked, machine, kPlanHere, "job")->world_size(), 3);
+  for (const auto& [workers, count] : {std::pair(1, 0), std::pair(2, 1), std::pair(8, 1)}) {
+    const auto plan = make_plan(options(1, {WorkerCount::Kind::kNumber, workers}), kFourGpus, kPlanHere, "j");
+    EXPECT_EQ(in_use_by_others(machine.gpus_in_use, *plan, kFourGpus, std::nullopt).size(), count) << workers;
+  }
 }
 
 TEST(Plan, LooksForGpusOnlyWhereTheyMatter) {

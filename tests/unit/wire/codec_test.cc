@@ -144,6 +144,7 @@ TEST(Codec, AJobAndItsOrdersReachTheAgent) {
   job.run_id = "r";
   job.master_port = 29517;
   job.virtual_local_rank = true;
+  job.share_gpus = true;
   job.input_rank = Rank(3);
   job.wrappers = {{Rank(1), Rank(2), {"gdb", "--args"}}};
   job.trace = true;
@@ -169,6 +170,7 @@ TEST(Codec, AJobAndItsOrdersReachTheAgent) {
   EXPECT_EQ(std::get<Welcome>(*welcome).job.limits, job.limits);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.master_port, 29517);
   EXPECT_TRUE(std::get<Welcome>(*welcome).job.virtual_local_rank);
+  EXPECT_TRUE(std::get<Welcome>(*welcome).job.share_gpus);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.input_rank, Rank(3));
   EXPECT_EQ(std::get<Welcome>(*welcome).job.wrappers.at(0).last, Rank(2));
   EXPECT_EQ(std::get<Welcome>(*welcome).job.wrappers.at(0).words, job.wrappers.at(0).words);
