@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <set>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -289,6 +290,45 @@ TEST(LaunchInput, LetsWorkersShareGpus) {
   EXPECT_THAT(alone.err(), HasSubstr("4 workers and 3 GPUs: workers get no GPU of their own"));
   EXPECT_THAT(alone.err(),
               HasSubstr("let them share GPUs with --share-gpus, or do without with --device cpu"));
+}
+
+TEST(LaunchInput, NamesAGpuThatAnotherUserFillsAndWaitsForIt) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const pid_t other = fork();
+  if (other == 0) {
+    if (setuid(65534) == 0) pause();
+    _exit(0);
+  }
+  const ScratchDirectory scratch;
+  const std::string memory = scratch / "memory";
+  const auto fill = [&](const std::string& line) {  // in one step: launch reads the file all the time
+    std::ofstream(memory + ".new") << line;
+    std::filesystem::rename(memory + ".new", memory);
+  };
+  fill(fmt::format("1 70000 {0} 70000\n", other));
+  const std::map<std::string, std::string> driver{{"LD_LIBRARY_PATH", FAKE_NVML_DIRECTORY},
+                                                  {"FAKE_NVML_MEMORY", memory}};
+  const std::string in_use = fmt::format("GPU 1 is in use: process {} of ", other);
+  LaunchRun told({"--gpus-per-node", "2", "true"}, driver);
+  EXPECT_EQ(told.exit_code(), 0);
+  EXPECT_THAT(told.err(), testing::AllOf(HasSubstr(in_use), HasSubstr(" holds 70000 MiB")));
+  LaunchRun another({"--gpus-per-node", "1", "true"}, driver);
+  EXPECT_EQ(another.exit_code(), 0);
+  EXPECT_THAT(another.err(), Not(HasSubstr("in use"))) << "the job does not use GPU 1";
+  LaunchRun in_vain({"--gpus-per-node", "2", "--wait-for-gpus", "0.3", "true"}, driver);
+  EXPECT_EQ(in_vain.exit_code(), 69);
+  EXPECT_THAT(in_vain.err(), HasSubstr("launch: --wait-for-gpus: 0.3 s are over: " + in_use));
+  LaunchRun stopped({"--gpus-per-node", "2", "--wait-for-gpus", "1000", "true"}, driver);
+  ASSERT_TRUE(stopped.printed("waiting up to 1000 s for it")) << stopped.err();
+  stopped.signal(SIGTERM);
+  EXPECT_EQ(stopped.exit_code(), 143);
+  LaunchRun waits({"--gpus-per-node", "2", "--wait-for-gpus", "1000", "true"}, driver);
+  ASSERT_TRUE(waits.printed("waiting up to 1000 s for it")) << waits.err();
+  fill("");
+  EXPECT_EQ(waits.exit_code(), 0);
+  EXPECT_THAT(waits.err(), HasSubstr("the job's GPUs are free after "));
+  kill(other, SIGKILL);
+  waitpid(other, nullptr, 0);
 }
 
 TEST(LaunchOutput, KeepsTheReportOnStdoutAndTheWorkersOnStderr) {
