@@ -11,6 +11,7 @@ A block runs if its info string says so. The word after `run` names what the blo
                         and a python3 that has torch                 (test `installed_package`)
     ```sh run hosts     hosts h0, h1, ... and a shared directory     (tests `clusters_page_test`, `hosts_pages`, `three_hosts_page`)
     ```sh run docker    a Docker engine with images                  (test `docker_page_test`)
+    ```sh run wheel     pip of a virtual environment, and a ./dev whose package is ready     (test `wheel`)
     ```sh norun WHY     no test runs this block; --norun lists these blocks
 
 Every other `sh` block is an error of tools/tidy.py, unless it becomes a file.
@@ -38,7 +39,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-NEEDS = ("", "torch", "hosts", "docker")
+NEEDS = ("", "torch", "hosts", "docker", "wheel")
 FENCE = re.compile(r"( *)(`{3,})([^`]*)$")
 MARK = "@@ run_pages line "
 

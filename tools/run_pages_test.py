@@ -78,7 +78,7 @@ class RunPages(unittest.TestCase):
     def test_an_unknown_need_is_an_error(self):
         code, said = run(block("sh run moon", "true"))
         self.assertEqual(code, 1)
-        self.assertIn("page.md:1: `sh run moon`: after `run` comes one of torch, hosts, docker, or nothing", said)
+        self.assertIn("page.md:1: `sh run moon`: after `run` comes one of torch, hosts, docker, wheel, or nothing", said)
 
     def test_blocks_that_never_run_are_listed_with_their_reason(self):
         code, said = run(block("sh norun needs a moon", "false") + block("sh run", "true"), "--norun")

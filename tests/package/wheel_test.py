@@ -93,6 +93,23 @@ class Wheel(Case):
         run(folder / "venv/bin/pip", "uninstall", "--yes", "--disable-pip-version-check", "muster-launch")
         self.assertEqual(files_below(folder / "venv") - before, set())
 
+    def test_is_installed_as_the_documents_say(self):
+        folder, variables = self.environment()
+        files = folder / "files"
+        (files / "dist").mkdir(parents=True)
+        shutil.copy(self.wheel, files / "dist")
+        (files / "dev").write_text(f"#!/bin/sh\ntest package = \"$*\" && cp {self.wheel} dist/\n")  # the wheel is built already
+        (files / "dev").chmod(0o755)
+        (files / "train.py").write_text("import muster\nprint('muster is', muster.__file__)\n")
+        def run_pages(*pages):
+            return run(SYSTEM_PYTHON, "-B", SOURCE / "tools/run_pages.py", "--where", "wheel", "--show", "--bin", folder / "venv/bin", "--files", files,
+                       "--replace", f".../muster/python={SOURCE}/python", *(SOURCE / page for page in pages),
+                       env=variables | {"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+
+        out = run_pages("README.md", "docs/start/one_machine.md", "docs/install.md")  # the first two make environments of their own
+        self.assertEqual(len(re.findall(r"Successfully installed muster", out)), 3, out)
+        self.assertIn(f"muster is {SOURCE}/python/muster/", run_pages("docs/python.md"))
+
     def test_says_what_to_install_instead_of_an_agent_of_another_version(self):
         folder, variables = self.environment()
         self.install(folder)
