@@ -2,10 +2,9 @@
 //
 // Strangers cannot block others:
 // - A handshake has a deadline.
-// - If too many handshakes are under way, the oldest connection is dropped whose peer has sent nothing. If
-// all
-//   have sent something, new connections wait until one has finished, or for a second; then the oldest is
-//   dropped.
+// - If too many handshakes are under way, the oldest connection whose peer has sent nothing is dropped.
+// - If all peers have sent something, a new connection waits up to a second for one of them to finish. Then
+//   the oldest is dropped.
 // - If too many of them are from one address, a new connection from this address is dropped.
 // Use a Listener on one thread. To end it, call stop(), then wait until the owner's TaskGroup is empty.
 #pragma once

@@ -59,10 +59,13 @@ std::optional<wire::Mpi> mpi_found(const Plan& plan, const Surroundings& here) {
 Status read_script(Plan& plan, const Surroundings& here) {
   if (plan.job.mpi != wire::Mpi::kAuto || plan.remote.in_containers() || plan.job.command.empty()) return {};
   const std::string script = script_of(plan.job.command, search_path_of(plan, here));
-  const UniqueFd file(script.empty() ? -1 : open(script.c_str(), O_RDONLY | O_CLOEXEC));
+  const auto path = std::filesystem::path(plan.job.working_directory) / script;
+  std::error_code ignored;
+  if (script.empty() || !std::filesystem::is_regular_file(path, ignored)) return {};
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return {};
-  constexpr std::size_t kOfFirstComment = 4096;  // bytes
-  const auto said = mpi_in_comment(reader_of(file)(0, kOfFirstComment));
+  constexpr std::size_t kMostCommentBytes = 4096;
+  const auto said = mpi_in_comment(reader_of(file)(0, kMostCommentBytes));
   if (!said) return std::unexpected(Error(said.error()).within(script));
   plan.job.mpi = said->value_or(plan.job.mpi);
   return {};
@@ -106,7 +109,8 @@ std::expected<Prepared, int> prepare(const Invocation& invocation) {
                          : std::nullopt)
     return std::unexpected(refuse(Error(ErrorCode::kInvalidArgument, *std::move(refusal)), kExitUsage));
   Machine machine = look_at_machine(request.options, invocation.here);
-  if (machine.gpu_count > 0 && !request.options.remote.in_containers()) machine.gpus_in_use = gpus_in_use();
+  if (machine.gpu_count > 0 && !request.options.remote.in_containers())
+    machine.gpus_in_use = gpus_in_use().value_or(std::vector<GpuInUse>());
   const auto& variables = invocation.here.environment;
   const auto visible = variables.find("CUDA_VISIBLE_DEVICES");
   for (std::string& notice :

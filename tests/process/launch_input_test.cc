@@ -11,6 +11,7 @@
 #include <regex>
 #include <sched.h>
 #include <set>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -294,11 +295,16 @@ TEST(LaunchInput, LetsWorkersShareGpus) {
 
 TEST(LaunchInput, NamesAGpuThatAnotherUserFillsAndWaitsForIt) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
   const pid_t other = fork();
   if (other == 0) {
-    if (setuid(65534) == 0) pause();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (setuid(65534) == 0 && write(ready[1], "", 1) == 1) pause();
     _exit(0);
   }
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
   const ScratchDirectory scratch;
   const std::string memory = scratch / "memory";
   const auto fill = [&](const std::string& line) {  // in one step: launch reads the file all the time
@@ -317,7 +323,7 @@ TEST(LaunchInput, NamesAGpuThatAnotherUserFillsAndWaitsForIt) {
   EXPECT_THAT(another.err(), Not(HasSubstr("in use"))) << "the job does not use GPU 1";
   LaunchRun in_vain({"--gpus-per-node", "2", "--wait-for-gpus", "0.3", "true"}, driver);
   EXPECT_EQ(in_vain.exit_code(), 69);
-  EXPECT_THAT(in_vain.err(), HasSubstr("launch: --wait-for-gpus: 0.3 s are over: " + in_use));
+  EXPECT_THAT(in_vain.err(), HasSubstr("launch: --wait-for-gpus: still waiting after 0.3 s: " + in_use));
   LaunchRun stopped({"--gpus-per-node", "2", "--wait-for-gpus", "1000", "true"}, driver);
   ASSERT_TRUE(stopped.printed("waiting up to 1000 s for it")) << stopped.err();
   stopped.signal(SIGTERM);

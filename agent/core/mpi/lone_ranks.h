@@ -35,7 +35,7 @@ inline bool is_mapped_by_mpi_init(std::string_view path) {
       [name = file_name_of(path)](const char* begin) { return name.starts_with(begin); });
 }
 
-// Whether the following function wants to know of this file.
+// Returns whether remark_on_lone_ranks() needs this path.
 inline bool tells_of_mpi(std::string_view path) {
   return !mpi_library_in(path).empty() || is_mapped_by_mpi_init(path) ||
          file_name_of(path).starts_with("libopen-pal");

@@ -52,8 +52,8 @@ std::expected<void, StartFailure> LocalMpiHost::open(const wire::JobSpec& job, c
   attempt_ = attempt.attempt;
   plan_ = attempt.plan;
   if (context_.kind == wire::Mpi::kNone) {
-    if (job.mpi == wire::Mpi::kAuto && plan_.world_size > 1 && plan_.first_rank == Rank(0))
-      look_for_lone_ranks(kFirstLook);
+    looks_for_lone_ranks_ =
+        job.mpi == wire::Mpi::kAuto && plan_.world_size > 1 && plan_.first_rank == Rank(0);
     return {};
   }
   job_id_ = job.job_id;
@@ -154,8 +154,9 @@ void LocalMpiHost::note_segments() {
 void LocalMpiHost::look_for_lone_ranks(Duration pause) {
   lookout_.expires_after(pause);
   lookout_.async_wait([this, pause](const boost::system::error_code& error) {
+    if (error) return;  // this object may be gone
     const auto rank = processes_.find(LocalRank(0));
-    if (error || rank == processes_.end()) return;
+    if (rank == processes_.end()) return;
     const std::string remark =
         remark_on_lone_ranks(files_mapped_by({rank->second}, tells_of_mpi), plan_.world_size);
     if (!remark.empty()) return setting_.remark(remark);
@@ -166,6 +167,7 @@ void LocalMpiHost::look_for_lone_ranks(Duration pause) {
 void LocalMpiHost::rank_runs(LocalRank rank, pid_t process) {
   if (pmi_) pmi_->rank_runs(rank);
   processes_[rank] = process;
+  if (looks_for_lone_ranks_ && rank == LocalRank(0)) look_for_lone_ranks(kFirstLook);
 }
 
 std::string LocalMpiHost::fault_of(LocalRank rank, wire::WorkerExited& exited) {
@@ -184,6 +186,7 @@ Expected<std::vector<std::string>> LocalMpiHost::entries_for(LocalRank rank) con
 
 void LocalMpiHost::close() {
   lookout_.cancel();
+  looks_for_lone_ranks_ = false;
   processes_.clear();
   if (context_.kind == wire::Mpi::kNone) return;
   if (const auto pmi = std::exchange(pmi_, nullptr)) pmi->close();

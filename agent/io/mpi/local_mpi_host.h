@@ -83,6 +83,7 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
   std::shared_ptr<PmiServer> pmi_;
   std::map<LocalRank, pid_t> processes_;  // the ranks that run
   int fence_count_ = 0;
+  bool looks_for_lone_ranks_ = false;
   asio::steady_timer lookout_;                          // for look_for_lone_ranks()
   std::map<std::uint64_t, asio::steady_timer> limits_;  // time limits of questions, by their number
 };

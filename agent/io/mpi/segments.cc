@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <functional>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/text.h"
 
@@ -28,8 +29,11 @@ std::string name_of(const SegmentsOwner& owner) {
   return fmt::format("{}{}.", name_of_node(owner.job, owner.node), owner.incarnation);
 }
 
-// Removes the files that the links in a directory name.
+// Removes the files that the links in a directory name. Another user can make a directory of that name, with
+// links to files that this user may remove. So the directory must be this user's.
 void remove_linked(const std::filesystem::path& directory) {
+  struct stat facts{};
+  if (lstat(directory.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode) || facts.st_uid != geteuid()) return;
   std::error_code error;
   std::filesystem::directory_iterator next(directory, error);
   for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {

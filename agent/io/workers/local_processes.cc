@@ -138,6 +138,17 @@ std::vector<Rank> LocalProcesses::held_ranks() const {
   return {ranks.begin(), ranks.end()};
 }
 
+namespace {
+
+// Asks the driver once. After a fault of a GPU, an answer may take long, and the agent's thread must not
+// wait.
+std::int32_t gpu_count_of_driver() {
+  static const std::int32_t count = gpus_of_driver();
+  return count;
+}
+
+}  // namespace
+
 NodeContext LocalProcesses::context(Attempt attempt) const {
   return {own_environment(),
           count_cores(),
@@ -147,7 +158,7 @@ NodeContext LocalProcesses::context(Attempt attempt) const {
           setting_.kept.directory != nullptr ? setting_.kept.directory->python_module() : "",
           setting_.mpi.context(),
           setting_.kept.for_next_job,
-          job_.share_gpus ? gpus_of_driver() : 0};
+          job_.share_gpus ? gpu_count_of_driver() : 0};
 }
 
 std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank local_rank,

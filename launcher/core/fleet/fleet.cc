@@ -88,7 +88,7 @@ void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
   if (releasing_) return;
   // An agent without a connection is useless. It has to end before its successor starts.
   if (event.unreadable.empty()) return half_gone_.push_back({event.agent, now});
-  // An agent whose first frame cannot be read is of another version. Its successor would be, too.
+  // An agent whose first frame cannot be read is probably of another version. Its successor would be, too.
   const bool greeted = node->presence == Presence::kThere;
   kill_for(event.agent, *node, "sent an unreadable frame: " + event.unreadable,
            greeted ? AgentEnd::kOther : AgentEnd::kRefused);

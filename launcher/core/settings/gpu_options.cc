@@ -128,6 +128,7 @@ std::vector<std::string> leave_out_gpus(Options& options, Machine& machine,
   if (free_count == 0 || notices.empty()) return {};
   machine.gpu_count = free_count;
   options.added[kVisibleGpus] = free;
+  options.added.try_emplace("CUDA_DEVICE_ORDER", "PCI_BUS_ID");  // the driver's numbers, and not CUDA's own
   return notices;
 }
 

@@ -19,7 +19,7 @@ using Kind = Verdict::Kind;
 constexpr const char* kTorchExitHint =
     "if the script uses torch.distributed, its last line should be torch.distributed.destroy_process_group(): "
     "otherwise torch's threads may abort while Python ends; "
-    "they seldom do so after that line too, and os._exit(0) after it prevents that";
+    "rarely they abort even then, and os._exit(0) as the very last line prevents that";
 constexpr const char* kExitHint =
     "a library crashed while Python ended: "
     "before its last line, the script should close what it uses and join its threads";

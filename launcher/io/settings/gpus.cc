@@ -52,16 +52,20 @@ std::optional<GpuInUse> in_use_by_others(const GpuReading& reading) {
       found.mebibyte_count = count;
     }
   }
-  return held_bytes > reading.memory_total_bytes / 2 ? std::optional(found) : std::nullopt;
+  const bool is_filled = reading.memory_total_bytes > 0 && held_bytes > reading.memory_total_bytes / 2;
+  return is_filled ? std::optional(found) : std::nullopt;
 }
 
 }  // namespace
 
-std::vector<GpuInUse> gpus_in_use() {
+std::optional<std::vector<GpuInUse>> gpus_in_use() {
+  static const Nvml library = Nvml::load();
+  static const bool begun = library.begin();
+  if (!begun) return std::nullopt;
+  const std::vector<GpuReading> readings = read_gpu_memory(library);
+  if (readings.empty()) return std::nullopt;
   std::vector<GpuInUse> found;
-  const Nvml library = Nvml::load();
-  if (!library.begin()) return found;
-  for (const GpuReading& reading : read_gpu_memory(library)) {
+  for (const GpuReading& reading : readings) {
     if (auto gpu = in_use_by_others(reading)) found.push_back(*std::move(gpu));
   }
   return found;

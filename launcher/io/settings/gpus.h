@@ -21,7 +21,8 @@ struct GpuCount {
 GpuCount count_gpus(const std::optional<std::string>& visible);
 
 // Returns the GPUs that processes of other users fill. Processes that cannot be seen from here, for example
-// from within a container, do not count. Call it only where count_gpus() has found GPUs.
-std::vector<GpuInUse> gpus_in_use();
+// from within a container, do not count. Returns nothing if the driver does not answer. Call it only where
+// count_gpus() has found GPUs.
+std::optional<std::vector<GpuInUse>> gpus_in_use();
 
 }  // namespace muster::launcher

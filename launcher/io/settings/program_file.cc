@@ -89,12 +89,28 @@ Status check_program(const std::vector<std::string>& command, const std::string&
   return {};
 }
 
+namespace {
+
+// Returns the first operand of Python if that is a .py file. `-m mpi4py train.py` runs train.py.
+std::string script_of_python(const std::vector<std::string>& command) {
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    const std::string& word = command[i];
+    const bool of_mpi4py = word == "-m" && i + 1 < command.size() && command[i + 1] == "mpi4py";
+    if (of_mpi4py || word == "-X" || word == "-W") {
+      ++i;  // the option's value
+    } else if (word == "-m" || word == "-c" || !word.starts_with('-')) {
+      return word.ends_with(".py") ? word : "";
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string script_of(const std::vector<std::string>& command, const std::string& search_path) {
   const std::string& program = command.front();
   if (std::string_view(program).substr(program.rfind('/') + 1).starts_with("python")) {
-    const auto script =
-        std::ranges::find_if(command, [](const std::string& word) { return word.ends_with(".py"); });
-    return script == command.end() ? "" : *script;
+    return script_of_python(command);
   }
   const FoundProgram found = look_up_program(program, search_path, "");
   return found.error == 0 ? found.path : "";

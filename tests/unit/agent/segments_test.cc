@@ -96,6 +96,18 @@ TEST_F(Segments, ThatRanksHaveMappedAreRemovedWithTheDirectory) {
   EXPECT_TRUE(fs::remove(other));
 }
 
+TEST_F(Segments, ThatAnotherUserNamesInADirectoryOfThatNameStay) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory to another user";
+  const std::string directory = make_segments_directory(owner(3, 1), Attempt(1)).value();
+  const std::string victim = fmt::format("/dev/shm/mpich_shm_test_{}", getpid());
+  std::ofstream(victim) << "memory of another job";
+  link_segments(directory, {victim});
+  ASSERT_EQ(chown(directory.c_str(), 65534, 65534), 0);
+  remove_segments(owner(3, 1));
+  EXPECT_TRUE(fs::remove(victim)) << "it was removed";
+  EXPECT_FALSE(fs::exists(directory));
+}
+
 TEST(SegmentsOfMpi, AreRecognizedByTheirNames) {
   for (const char* path :
        {"/dev/shm/mpich_shm_44e29f_0", "/dev/shm/Intel_MPI_x7Rk2a", "/dev/shm/psm3_shm.0.1"})

@@ -30,7 +30,10 @@ TEST_F(ProgramFile, IsLookedUpInThePath) {
 
 TEST_F(ProgramFile, CanBeAScript) {
   EXPECT_EQ(script_of({"/usr/bin/python3", "-u", "train.py", "eval.py"}, ""), "train.py");
-  EXPECT_EQ(script_of({"python3", "-u", "-m", "train"}, ""), "");
+  EXPECT_EQ(script_of({"python3", "-X", "dev", "-m", "mpi4py", "train.py"}, ""), "train.py");
+  EXPECT_EQ(script_of({"python3", "-u", "-m", "train", "conf.py"}, ""), "");
+  EXPECT_EQ(script_of({"python3", "-c", "pass", "conf.py"}, ""), "");
+  EXPECT_EQ(script_of({"python3", "tool", "conf.py"}, ""), "");
   EXPECT_EQ(script_of({file("train.sh", std::filesystem::perms(0755)), "x.py"}, ""), scratch / "train.sh");
 }
 
