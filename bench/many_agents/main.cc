@@ -2,8 +2,8 @@
 // per agent (with its channel), and the cost of one event compared with a small job.
 //
 //   many_agents [--agents 10000] [--json]
-//   many_agents --tls [--agents 10000] [--json]     instead: agents join over TLS on loopback, beside plain
-//   TCP
+//   many_agents --tls [--agents 10000] [--json]     instead measures how fast agents join over TLS, and as
+//       many connections over plain TCP
 //
 // Without --tls it runs the production launcher over channels that only count, and a clock that stands still.
 // This program sends the agents' messages.

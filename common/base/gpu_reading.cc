@@ -54,6 +54,21 @@ GpuReading memory_on(const Nvml& library, Nvml::Device device, unsigned index) {
   return reading;
 }
 
+// Returns a reading of the memory of each GPU that answers. `add` adds to the reading.
+template <class Add>
+std::vector<GpuReading> read_each(const Nvml& library, const Add& add) {
+  std::vector<GpuReading> readings;
+  unsigned count = 0;
+  if (library.count(&count) != Nvml::kSuccess) return readings;
+  for (unsigned index = 0; index < count; ++index) {
+    Nvml::Device device = nullptr;
+    if (library.handle(index, &device) != Nvml::kSuccess) continue;
+    readings.push_back(memory_on(library, device, index));
+    add(device, readings.back());
+  }
+  return readings;
+}
+
 }  // namespace
 
 std::int32_t gpus_of_driver() {
@@ -64,25 +79,17 @@ std::int32_t gpus_of_driver() {
 }
 
 std::vector<GpuReading> read_gpu_memory(const Nvml& library) {
-  std::vector<GpuReading> readings;
-  unsigned count = 0;
-  if (library.count(&count) != Nvml::kSuccess) return readings;
-  for (unsigned index = 0; index < count; ++index) {
-    Nvml::Device device = nullptr;
-    if (library.handle(index, &device) == Nvml::kSuccess)
-      readings.push_back(memory_on(library, device, index));
-  }
-  return readings;
+  return read_each(library, [](Nvml::Device /*device*/, GpuReading& /*reading*/) {});
+}
+
+std::vector<GpuReading::Process> processes_on_gpu(const Nvml& library, unsigned index) {
+  Nvml::Device device = nullptr;
+  if (library.handle(index, &device) != Nvml::kSuccess) return {};
+  return processes_on(library, device);
 }
 
 std::vector<GpuReading> read_gpus(const Nvml& library) {
-  std::vector<GpuReading> readings;
-  unsigned count = 0;
-  if (library.count(&count) != Nvml::kSuccess) return readings;
-  for (unsigned index = 0; index < count; ++index) {
-    Nvml::Device device = nullptr;
-    if (library.handle(index, &device) != Nvml::kSuccess) continue;
-    GpuReading reading = memory_on(library, device, index);
+  return read_each(library, [&library](Nvml::Device device, GpuReading& reading) {
     char name[kGpuNameBytes] = "";
     if (library.name != nullptr && library.name(device, name, kGpuNameBytes) == Nvml::kSuccess)
       reading.name = name;
@@ -98,9 +105,7 @@ std::vector<GpuReading> read_gpus(const Nvml& library) {
       for (const auto& [bit, reason] : kThrottleReasons)
         if ((reasons & bit) != 0) reading.throttle_reasons.emplace_back(reason);
     }
-    readings.push_back(std::move(reading));
-  }
-  return readings;
+  });
 }
 
 }  // namespace muster

@@ -16,7 +16,7 @@ namespace muster {
 struct GpuReading {
   struct Process {
     std::int32_t pid = 0;
-    std::optional<std::uint64_t> memory_bytes{};
+    std::optional<std::uint64_t> memory_bytes{};  // nothing: the driver does not report it
   };
   unsigned index = 0;  // NVML's number
   std::string name{};
@@ -38,5 +38,7 @@ std::int32_t gpus_of_driver();
 std::vector<GpuReading> read_gpus(const Nvml& library);
 // Like read_gpus(), but asks only for the memory and the processes.
 std::vector<GpuReading> read_gpu_memory(const Nvml& library);
+// Returns the processes that use this GPU. If the GPU does not answer, the list is empty.
+std::vector<GpuReading::Process> processes_on_gpu(const Nvml& library, unsigned index);
 
 }  // namespace muster

@@ -6,22 +6,17 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <sys/types.h>
 #include <vector>
 
-namespace muster::agent {
+#include "common/base/gpu_reading.h"
 
-// A process that uses a GPU, as the driver lists it.
-struct GpuProcess {
-  pid_t pid = 0;
-  std::optional<std::uint64_t> used_bytes{};  // nothing: the driver does not report it
-};
+namespace muster::agent {
 
 // Stands for the memory of a process that the driver lists without its use.
 constexpr std::uint64_t kUnknownGpuBytes = std::uint64_t{64} << 20;
 
 // Returns how many bytes the `killed` processes hold. If none of them is listed, returns 0.
-std::uint64_t held_bytes(const std::vector<GpuProcess>& listed, const std::vector<pid_t>& killed);
+std::uint64_t held_bytes(const std::vector<GpuReading::Process>& listed, const std::vector<pid_t>& killed);
 
 }  // namespace muster::agent

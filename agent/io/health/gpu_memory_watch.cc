@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/gpu_reading.h"
 #include "common/base/log.h"
 #include "common/base/nvml.h"
 #include "common/base/quiet_thread.h"
@@ -14,29 +15,11 @@ namespace muster::agent {
 namespace {
 
 constexpr auto kGpuLookPause = std::chrono::milliseconds(50);
-constexpr unsigned kMostGpuProcesses = 1024;
-
-std::vector<GpuProcess> processes_on(const Nvml& library, unsigned gpu) {
-  Nvml::Device device = nullptr;
-  std::vector<Nvml::Process> processes(kMostGpuProcesses);
-  unsigned count = kMostGpuProcesses;
-  // A GPU that does not answer is not waited for.
-  if (library.handle(gpu, &device) != Nvml::kSuccess ||
-      library.processes(device, &count, processes.data()) != Nvml::kSuccess)
-    return {};
-  processes.resize(count);
-  std::vector<GpuProcess> listed;
-  for (const Nvml::Process& each : processes) {
-    listed.push_back({.pid = static_cast<pid_t>(each.pid)});
-    if (each.used_bytes != Nvml::kNotAvailable) listed.back().used_bytes = each.used_bytes;
-  }
-  return listed;
-}
 
 std::string held_on(const Nvml& library, const KilledOnGpus& killed) {
   std::string text;
   for (const auto& [gpu, pids] : killed) {
-    const std::uint64_t held = held_bytes(processes_on(library, gpu), pids);
+    const std::uint64_t held = held_bytes(processes_on_gpu(library, gpu), pids);
     if (held == 0) continue;
     text += fmt::format("{}{:.1f} GiB of GPU {}", text.empty() ? "" : ", ",
                         static_cast<double>(held) / (1 << 30), gpu);

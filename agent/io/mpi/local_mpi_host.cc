@@ -138,8 +138,8 @@ void LocalMpiHost::hear(const wire::MpiTold& told) {
 // The libraries make their memory in MPI_Init, before they exchange addresses. So a rank that is killed later
 // has been in a fence with its memory. When a rank fails, the others still run for a moment.
 void LocalMpiHost::in_fence() {
-  constexpr int kOfMpiInit = 8;  // more fences than MPI_Init has
-  if (++fence_count_ <= kOfMpiInit) note_segments();
+  constexpr int kMostInitFences = 8;  // more fences than MPI_Init has
+  if (++fence_count_ <= kMostInitFences) note_segments();
 }
 
 void LocalMpiHost::note_segments() {
